@@ -1,0 +1,78 @@
+# numbawave: `make` alone prints the targets. Each one sets up what it needs in .venv first.
+PYTHON ?= python3
+WORKERS ?= 2
+PY := .venv/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format types imports notebooks no-compiler bench check clean
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# The stamps say what .venv holds; they are made again when the packaging changes.
+.venv/package.stamp: setup.cfg pyproject.toml constraints.txt
+	@echo "==> making .venv and installing numbawave (PyTorch is the large part; a few minutes the first time)"
+	@test -x $(PY) || $(PYTHON) -m venv .venv
+	@$(PIP) install -c constraints.txt torch
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+.venv/tools.stamp: .venv/package.stamp
+	@echo "==> installing the tools for tests, checks and notebooks"
+	@$(PIP) install -c constraints.txt -e '.[test,notebooks]'
+	@echo "==> installing the reference peer, where it has a wheel"
+	@$(PIP) install -c constraints.txt --only-binary deepwave deepwave \
+		|| echo "    none for this machine: the tests that compare with it are skipped"
+	@touch $@
+
+install: .venv/package.stamp  ## make .venv and install numbawave in it
+	@echo "==> ready: .venv/bin/numbawave --help"
+
+demo: .venv/package.stamp  ## invert a built-in section and draw the result
+	@echo "==> numbawave demo"
+	@.venv/bin/numbawave demo
+
+test: .venv/tools.stamp  ## run the tests
+	@echo "==> pytest"
+	@$(PY) -m pytest -n $(WORKERS)
+
+lint: .venv/tools.stamp  ## check style, format and spelling
+	@echo "==> ruff and codespell"
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@.venv/bin/codespell
+
+format: .venv/tools.stamp  ## format the code
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+types: .venv/tools.stamp  ## check the types (mypy, strict)
+	@echo "==> mypy"
+	@$(PY) -m mypy
+
+imports: .venv/tools.stamp  ## check which room imports which
+	@echo "==> import-linter"
+	@.venv/bin/lint-imports --no-cache
+
+notebooks: .venv/tools.stamp  ## run the notebooks at a small size
+	@mkdir -p build/notebooks
+	@for notebook in notebooks/*.py; do \
+		echo "==> $$notebook"; \
+		NUMBAWAVE_NOTEBOOK_SIZE=small $(PY) -m jupytext --quiet --to ipynb --set-kernel python3 \
+			--execute --run-path notebooks --output "build/notebooks/$$(basename "$$notebook" .py).ipynb" \
+			"$$notebook" || exit 1; \
+	done
+
+no-compiler: .venv/package.stamp  ## prove that installing needs no compiler
+	@echo "==> pip install . with compilers that always fail"
+	@.ci/no_compiler .venv
+
+bench: .venv/tools.stamp  ## time numbawave beside the reference peer
+	@$(PY) tests/benchmarks/against_peer.py
+
+check: lint types imports no-compiler notebooks test  ## all of the checks, tests last
+
+clean:  ## remove .venv, builds and caches
+	@rm -rf .venv build dist numbawave.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	@find numbawave tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,71 @@
+"""Wave propagation, its gradients and full-waveform inversion, in pure Python that Numba compiles.
+
+Importing this package starts nothing: each name below is fetched from its room when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numbawave import equations
+    from numbawave.errors import (
+        BackendError,
+        EquationError,
+        InvalidTypeError,
+        InvalidValueError,
+        NonFiniteError,
+        NumbawaveError,
+        StorageError,
+    )
+    from numbawave.survey.geometry import cell
+    from numbawave.torch_bridge import wavelets
+    from numbawave.torch_bridge.propagators import PropagatorOutput, Scalar, kernel_source, scalar
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendError",
+    "EquationError",
+    "InvalidTypeError",
+    "InvalidValueError",
+    "NonFiniteError",
+    "NumbawaveError",
+    "PropagatorOutput",
+    "Scalar",
+    "StorageError",
+    "cell",
+    "equations",
+    "kernel_source",
+    "scalar",
+    "wavelets",
+]
+
+_HOMES = {
+    "BackendError": "numbawave.errors",
+    "EquationError": "numbawave.errors",
+    "InvalidTypeError": "numbawave.errors",
+    "InvalidValueError": "numbawave.errors",
+    "NonFiniteError": "numbawave.errors",
+    "NumbawaveError": "numbawave.errors",
+    "PropagatorOutput": "numbawave.torch_bridge.propagators",
+    "Scalar": "numbawave.torch_bridge.propagators",
+    "StorageError": "numbawave.errors",
+    "cell": "numbawave.survey.geometry",
+    "equations": "numbawave.equations",
+    "kernel_source": "numbawave.torch_bridge.propagators",
+    "scalar": "numbawave.torch_bridge.propagators",
+    "wavelets": "numbawave.torch_bridge.wavelets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'numbawave' has no attribute {name!r}")
+    home = import_module(_HOMES[name])
+    value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,156 @@
+"""Full-waveform inversion: frequency stages of descent, with a checkpoint after every iteration."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from .atomic_file import make_folder
+from .checkpoint_file import State, fresh_state, load_state, save_state
+from .descent import Band, Objective, make_band, make_optimiser, step_scale
+from .job import Job
+from .observed_data import observed_records
+from .problem import Problem, load_problem
+from .report import Summary, conclude
+
+CHECKPOINT = "checkpoint.pt"
+
+
+def run(
+    job: Job,
+    *,
+    restart: bool = False,
+    progress: bool | None = None,
+    say: Callable[[str], None] | None = None,
+    after_iteration: Callable[[State], None] | None = None,
+) -> Summary:
+    """Run a job to its end, from its checkpoint if its output folder holds one.
+
+    After a kill at any moment the same call goes on from the last iteration, and the result is the same bit for bit on
+    the same machine with the same number of threads.
+
+    Parameters
+    ----------
+    job : Job
+        From `job_file.read_job`.
+    restart : bool
+        Begin anew and write over what the folder holds.
+    progress : bool, optional
+        Show a bar with loss and time left; by default when standard error is a terminal.
+    say : callable, optional
+        Takes a line of text about what is going on.
+    after_iteration : callable, optional
+        Called with the state after each iteration's checkpoint is on disk.
+
+    Returns
+    -------
+    Summary
+        Of what ``result.npz`` and ``result.png`` in the output folder hold.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        If the job, its files or the folder's checkpoint do not fit; before any work is done.
+    StorageError
+        If a file cannot be read or written.
+    NonFiniteError
+        If the inversion blew up.
+    """
+    say = say or (lambda line: None)
+    problem = load_problem(job)
+    folder = Path(job.output)
+    make_folder(folder)
+    path = folder / CHECKPOINT
+    state = fresh_state(problem)
+    total = sum(iterations for _, iterations in job.stages)
+    if path.exists() and not restart:
+        state = load_state(path, problem)
+        say(f"going on from {path}: {state.done} of {total} iterations done (--restart begins anew)")
+    say(_headline(problem))
+    observed = observed_records(problem, folder)
+    with tqdm(total=total, initial=state.done, disable=None if progress is None else not progress, unit="it") as bar:
+        while state.stage < len(job.stages):
+            for _ in _descend(problem, observed, state):
+                save_state(path, problem, state)
+                _show(bar, state)
+                if after_iteration:
+                    after_iteration(state)
+            say(_stage_line(job, state))
+    return conclude(problem, observed, state, folder)
+
+
+def _descend(problem: Problem, observed: Tensor, state: State) -> Iterator[None]:
+    """Run what is left of the current stage, updating the state; yields after each iteration."""
+    job = problem.job
+    corner, n_iterations = job.stages[state.stage]
+    band = make_band(problem, observed, corner)
+    variable = torch.nn.Parameter(state.variable)
+    optimiser = make_optimiser(job, variable)
+    if state.optimiser is not None:
+        optimiser.load_state_dict(state.optimiser)
+    else:
+        state.losses.append([])
+    for iteration in range(state.iteration, n_iterations):
+        began = time.perf_counter()
+        objective = Objective(problem, band, state.base, _draw(problem, state))
+        state.losses[-1].append(_iterate(job, objective, state, variable, optimiser))
+        state.variable, state.model = variable.detach(), objective.velocity(variable.detach())
+        state.iteration, state.optimiser = iteration + 1, optimiser.state_dict()
+        if state.iteration == n_iterations:
+            state.next_stage()
+        state.seconds += time.perf_counter() - began
+        yield
+
+
+def _iterate(
+    job: Job, objective: Objective, state: State, variable: torch.nn.Parameter, optimiser: torch.optim.Optimizer
+) -> float:
+    """One step of the optimiser; returns the misfit before it."""
+    first, gradient = objective(variable)
+    fresh = state.scale == 0.0
+    if fresh:
+        state.scale = step_scale(job, gradient)
+    if job.optimiser == "lbfgs":  # torch divides its first step by this sum, which would leave steps far below 1 m/s
+        sum_of_gradient = float(gradient.abs().sum()) * state.scale
+        optimiser.param_groups[0]["lr"] = max(1.0, sum_of_gradient) if fresh else 1.0
+
+    def closure() -> Tensor:
+        loss, gradient = objective(variable)
+        variable.grad = gradient * state.scale
+        return torch.tensor(loss * state.scale, dtype=torch.float64)
+
+    optimiser.step(closure)  # type: ignore[arg-type]  # torch types the result as float, its optimisers take a tensor
+    return first
+
+
+def _draw(problem: Problem, state: State) -> Tensor:
+    """The shots of an iteration, in ascending order."""
+    n_shots, n_drawn = len(problem.shots), problem.job.shots_per_iteration
+    if not n_drawn:
+        return torch.arange(n_shots)
+    generator = torch.Generator()
+    generator.set_state(state.random)
+    drawn = torch.randperm(n_shots, generator=generator)[:n_drawn].sort().values
+    state.random = generator.get_state()
+    return drawn
+
+
+def _headline(problem: Problem) -> str:
+    shape = " x ".join(str(n) for n in problem.start.shape)
+    steps = f"{len(problem.wavelet)} steps of {1000 * problem.dt:.3g} ms"
+    return f"{shape} cells, {len(problem.shots)} shots, {len(problem.receivers)} receivers, {steps}"
+
+
+def _stage_line(job: Job, state: State) -> str:
+    number, losses = len(state.losses), state.losses[-1]
+    corner = job.stages[number - 1][0]
+    return f"stage {number} below {corner:g} Hz: misfit {losses[0]:.3e} -> {losses[-1]:.3e} in {len(losses)} iterations"
+
+
+def _show(bar: "tqdm[None]", state: State) -> None:
+    losses = state.losses[-1]
+    bar.set_postfix_str(f"stage {len(state.losses)}, misfit {losses[-1] / (losses[0] or 1.0):.1%} of its first")
+    bar.update()

@@ -1,0 +1,69 @@
+"""Reading the values of a job, the same from a TOML file and from command options."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import InvalidTypeError, InvalidValueError
+
+Reader = Callable[[str, Any], Any]
+
+
+def text(name: str, value: Any) -> str:
+    """A word or a path."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(name, value, "must be text", f'write it in quotes, such as {name} = "..."')
+    return value
+
+
+def integer(name: str, value: Any) -> int:
+    """A whole number; from an option, its text."""
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    elif isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise InvalidTypeError(name, value, "must be a whole number", f"write it like {name} = 12")
+
+
+def number(name: str, value: Any) -> float:
+    """A finite number; from an option, its text."""
+    try:
+        if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+            raise ValueError
+        result = float(value)
+    except ValueError:
+        raise InvalidTypeError(name, value, "must be a number", f"write it like {name} = 12.5") from None
+    if result != result or result in (float("inf"), float("-inf")):
+        raise InvalidValueError(name, value, "must be finite", "give an ordinary number")
+    return result
+
+
+def _items(value: Any, separator: str = ",") -> list[Any]:
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(separator) if item.strip()]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def integers(name: str, value: Any) -> tuple[int, ...]:
+    """One or several whole numbers: ``12``, ``[12, 30]``, or ``12,30`` as an option."""
+    return tuple(integer(name, item) for item in _items(value))
+
+
+def numbers(name: str, value: Any) -> tuple[float, ...]:
+    """One or several numbers: ``12.5``, ``[12.5, 20]``, or ``12.5,20`` as an option."""
+    return tuple(number(name, item) for item in _items(value))
+
+
+def stages(name: str, value: Any) -> tuple[tuple[float, int], ...]:
+    """Frequency stages: ``[[3.0, 10], [5.0, 12]]``, or ``3:10,5:12`` as an option."""
+    pairs = [_items(item, ":") for item in _items(value)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InvalidTypeError(
+            name,
+            value,
+            "each stage is a corner frequency in Hz and a number of iterations",
+            f"write {name} = [[3.0, 10], [5.0, 12]] in a file or --{name} 3:10,5:12 as an option",
+        )
+    return tuple((number(name, corner), integer(name, iterations)) for corner, iterations in pairs)

@@ -1,0 +1,1 @@
+"""What runs programs: NumPy as the oracle, Numba on the CPU."""

@@ -1,0 +1,116 @@
+"""The door to Numba on the CPU: the decorators that printed modules use, and the backend that runs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange as prange
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numpy.typing import NDArray
+
+from numbawave.codegen.loop_cpu import History, adjoint_text, forward_text
+from numbawave.codegen.module_cache import load
+
+FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
+"""Reassociation and contraction, but NaN and infinity keep their meaning: an unstable run must show."""
+
+
+class _Unaliased(CompilerBase):
+    """Numba's usual compiler, told that the arrays of a call do not overlap, so that loops become vectors unguarded."""
+
+    def define_pipelines(self) -> list[Any]:
+        self.state.flags.noalias = True
+        return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+
+def _cached(function: Callable[..., Any]) -> bool:
+    path = function.__code__.co_filename
+    return os.path.isfile(path) and os.access(os.path.dirname(path), os.W_OK)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a rows function of a printed module."""
+    options = {"fastmath": FAST, "error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(pipeline_class=_Unaliased, cache=_cached(function), **options)(function)
+
+
+def loop(function: Callable[..., Any]) -> Any:
+    """Compile a loop over time of a printed module; its ``prange`` shares rows between threads."""
+    return numba.njit(parallel=True, error_model="numpy", nogil=True, cache=_cached(function))(function)
+
+
+@lru_cache(maxsize=256)
+def source(setup: Any, direction: str, history: History, real: str) -> str:
+    """The text of a loop over time: ``direction`` is "forward" or "adjoint"."""
+    if direction == "forward":
+        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real)
+    records = tuple(record.name for record in setup.forward.records)
+    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real)
+
+
+class Cpu:
+    """Backend ``"cpu"``: printed loops, compiled by Numba when first used."""
+
+    name = "cpu"
+
+    def forward(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
+        """See ``Backend``."""
+        self._advance(run, run.setup.forward, "forward", arrays, first, last, history)
+
+    def adjoint(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
+        """See ``Backend``."""
+        self._advance(run, run.setup.adjoint.program, "adjoint", arrays, first, last, history)
+
+    def _advance(
+        self, run: Any, program: Any, direction: str, arrays: dict[str, Any], first: int, last: int, history: bool
+    ) -> None:
+        variant: History = "none" if not history else "every" if run.stride == 1 else "some"
+        title = f"{program.name}_{len(program.axes)}d"
+        function = getattr(load(title, source(run.setup, direction, variant, run.dtype.name)), direction)
+        integers = grid_integers(run, program)
+        values = {"first_step": first, "last_step": last, "kept_step": 0, "stride": run.stride}
+        values["parts"] = _parts(run.grid, integers, numba.get_num_threads())
+        for axis in run.grid.axes:
+            values[f"per_{axis.name}"] = run.dtype.type(1.0 / axis.spacing)
+            values[f"per_{axis.name}{axis.name}"] = run.dtype.type(1.0 / axis.spacing**2)
+        code = function.py_func.__code__
+        names = code.co_varnames[: code.co_argcount]
+        flat = {name: arrays[name].reshape(-1) for name in names if name in arrays}
+        values |= integers | flat
+        function(*(values[name] for name in names))
+        _rotate(program, arrays, last - first)
+
+
+def grid_integers(run: Any, program: Any) -> dict[str, np.uint64]:
+    """The integers that printed kernels take, by name."""
+    found = {"shots": run.shots, "cells": run.grid.cells, "model_step": run.model_step}
+    for axis in run.grid.axes:
+        low, high = axis.slab(run.setup.depth(program, axis.name))
+        found |= {f"n{axis.name}": axis.size, f"{axis.name}_first": axis.first, f"{axis.name}_last": axis.last}
+        found |= {f"{axis.name}_rows": axis.last - axis.first, f"{axis.name}_low": low, f"{axis.name}_high": high}
+        found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
+    return {name: np.uint64(value) for name, value in found.items()}
+
+
+def _parts(grid: Any, integers: dict[str, np.uint64], threads: int) -> NDArray[np.uint64]:
+    """Where each thread's rows begin: equal shares of the work, a row in a slab counting about twice for each axis."""
+    work: NDArray[Any] = np.ones(1)
+    for axis in grid.axes[:-1]:
+        at = np.arange(axis.first, axis.last)
+        extra = (at < integers[f"{axis.name}_low"]) | (at >= integers[f"{axis.name}_high"])
+        work = (work[:, None] + np.where(extra, 1.5, 0.0)[None, :]).ravel()
+    total = np.cumsum(work)
+    cuts = np.searchsorted(total, total[-1] * np.arange(1, threads) / threads) + 1
+    return np.concatenate([[0], np.minimum(cuts, work.size), [work.size]]).astype(np.uint64)
+
+
+def _rotate(program: Any, arrays: dict[str, Any], steps: int) -> None:
+    """Leave newest values under the fields' own names, as the loop's local names had them."""
+    for stage in program.stages:
+        for name in (f.name for f in stage.fields if stage.buffered(f) and steps % 2):
+            arrays[name], arrays[f"{name}_next"] = arrays[f"{name}_next"], arrays[name]

@@ -1,0 +1,146 @@
+"""The oracle: programs run form by form with NumPy on whole arrays. Slow, short, and independent of any printed text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from numbawave.codegen.expression import Names
+from numbawave.stencil.form import Derivative, Field, Form, Named, Parameter, Read, Scaled, Source, Sum
+from numbawave.stencil.program import Stage, coefficients
+
+Array = NDArray[Any]
+
+
+class Reference:
+    """Backend ``"reference"``. Use it to check others, not to model waves."""
+
+    name = "reference"
+
+    def forward(self, run: Any, arrays: dict[str, Array], first: int, last: int, history: bool) -> None:
+        """See ``Backend``."""
+        grid = _Grid(run, arrays)
+        for step in range(first, last):
+            keeping = history and step % run.stride == 0
+            for record in run.setup.forward.records:
+                arrays[f"record_{record.name}"][step] = arrays[record.name].flat[arrays[f"receivers_{record.name}"]]
+            channel = 0
+            for stage, kept in zip(run.setup.forward.stages, run.setup.kept, strict=True):
+                values = [grid.value(form) for form in kept] if keeping else []
+                grid.advance(stage)
+                for target, source, form in stage.injections():
+                    grid.inject(arrays[target.name].reshape(-1), form, source, step)
+                for form, value in zip(kept, values, strict=False):
+                    slot = arrays["history"][step // run.stride, channel]
+                    slot[...] = grid.masked(value).reshape(slot.shape)
+                    for source in run.setup.forward.sources:
+                        grid.inject(slot.reshape(-1), form, source, step)
+                    channel += 1
+
+    def adjoint(self, run: Any, arrays: dict[str, Array], first: int, last: int, history: bool) -> None:
+        """See ``Backend``."""
+        grid, scales = _Grid(run, arrays), run.setup.adjoint.scales
+        kept = [form for forms in run.setup.kept for form in forms]
+        for step in range(last - 1, first - 1, -1):
+            for stage in run.setup.adjoint.program.stages:
+                for source, form in stage.taps:
+                    tapped = grid.value(form).reshape(-1)[arrays[f"cells_{source.name}"]]
+                    arrays[f"gradient_{source.name}"][step] = tapped
+                for image in stage.images if history and step % run.stride == 0 else ():
+                    past = arrays["history"][step // run.stride, kept.index(image.kept)]
+                    product = grid.value(image.adjoint) * past.reshape(run.shots, *run.grid.shape)
+                    arrays[f"gradient_{image.parameter.name}"] += product if run.batched else product.sum(0)
+                grid.advance(stage)
+            for record in run.setup.forward.records:
+                points, residual = arrays[f"receivers_{record.name}"], arrays[f"residual_{record.name}"][step]
+                if record.name in scales:
+                    at = arrays[f"model_receivers_{record.name}"]
+                    residual = residual * arrays[scales[record.name].name].flat[at]
+                np.add.at(arrays[f"adjoint_{record.name}"].reshape(-1), points, residual)
+
+
+class _Grid:
+    """Forms as arrays over the padded grid of all shots."""
+
+    def __init__(self, run: Any, arrays: dict[str, Array]) -> None:
+        self.run, self.arrays = run, arrays
+        self.names = Names(run.setup.forward.axes, run.setup.accuracy)
+        self.inside = np.zeros(run.grid.shape, dtype=bool)
+        self.inside[tuple(slice(axis.first, axis.last) for axis in run.grid.axes)] = True
+
+    def masked(self, value: Array) -> Array:
+        """The value on computed cells, zero in the halo."""
+        return np.where(self.inside, value, 0)
+
+    def value(self, form: Form) -> Array:
+        """A form at every cell, ``[shot, *grid]``; sources count as zero."""
+        if isinstance(form, Read):
+            return self.whole(form.field, self.arrays[f"{form.field.name}_next" if form.level else form.field.name])
+        if isinstance(form, Named):
+            return self.value(form.form)
+        if isinstance(form, Scaled):
+            product = self.value(form.form) * self.run.dtype.type(form.number)
+            for factor in form.factors:
+                product = product * (self.arrays[factor.name] if isinstance(factor, Parameter) else self.along(factor))
+            return product
+        if isinstance(form, Derivative):
+            return self.derivative(form)
+        assert isinstance(form, Sum | Source)
+        terms = [self.value(term) for term in form.terms] if isinstance(form, Sum) else []
+        return sum(terms, np.zeros((self.run.shots, *self.run.grid.shape), self.run.dtype))
+
+    def along(self, profile: Any) -> Array:
+        """A profile, shaped to multiply a field."""
+        position = self.names.axes.index(profile.axis)
+        return self.arrays[profile.name].reshape(-1, *(1,) * (len(self.names.axes) - 1 - position))
+
+    def derivative(self, form: Derivative) -> Array:
+        """A derivative by shifted copies; what wraps around falls into the halo."""
+        position, inner = self.names.axes.index(form.axis) + 1, self.value(form.form)
+        total = np.zeros_like(inner)
+        for after, before, weight in self.names.weights(form):
+            ahead, behind = np.roll(inner, -after, position), np.roll(inner, -before, position)
+            pair = ahead if after == before else ahead + behind if form.order == 2 else ahead - behind
+            total += self.run.dtype.type(self.names.constants[weight]) * pair
+        return total * self.run.dtype.type(self.run.grid.axes[position - 1].spacing ** -form.order)
+
+    def whole(self, field: Field, stored: Array) -> Array:
+        """A field on the whole grid, from where it is kept."""
+        if field.slab is None:
+            return stored
+        full = np.zeros((self.run.shots, *self.run.grid.shape), stored.dtype)
+        for here, there in self.ends(field, stored):
+            full[here] = stored[there]
+        return full
+
+    def ends(self, field: Field, stored: Array) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+        """Pairs of slices: in the grid, in the array that keeps both slabs of an axis."""
+        position = self.names.axes.index(field.slab or "") + 1
+        axis, size = self.run.grid.axes[position - 1], stored.shape[position]
+        low = min(size, axis.slab(self.run.setup.storage_depth(axis.name))[0] + axis.halo)
+        lead = (slice(None),) * position
+        moved = axis.size - size
+        return [((*lead, slice(0, low)), (*lead, slice(0, low))), ((*lead, slice(low + moved, None)), (*lead, slice(low, None)))]
+
+    def advance(self, stage: Stage) -> None:
+        """Run a stage and rotate its buffers."""
+        new = {a.field: self.masked(self.value(a.form)) for a in stage.assignments}
+        for field, value in new.items():
+            target = f"{field.name}_next" if stage.buffered(field) else field.name
+            if field.slab is None:
+                self.arrays[target][...] = value
+                continue
+            for here, there in self.ends(field, self.arrays[target]):
+                self.arrays[target][there] = value[here]
+        for name in (f.name for f in stage.fields if stage.buffered(f)):
+            self.arrays[name], self.arrays[f"{name}_next"] = self.arrays[f"{name}_next"], self.arrays[name]
+
+    def inject(self, target: Array, form: Form, source: Source, step: int) -> None:
+        """Add a source's amplitude, times its coefficients in a form, at its cells."""
+        for number, factors in coefficients(form, source):
+            value = self.arrays[f"amplitude_{source.name}"][step] * self.run.dtype.type(number)
+            for factor in factors:
+                value = value * self.arrays[factor.name].flat[self.arrays[f"model_cells_{source.name}"]]
+            np.add.at(target, self.arrays[f"cells_{source.name}"], value)

@@ -1,0 +1,1 @@
+"""From programs to text: expressions, shells, and the folder where printed modules live."""

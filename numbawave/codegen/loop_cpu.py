@@ -1,0 +1,170 @@
+"""The loop over time on the CPU: record, sweep, inject; and back: tap, sweep, add residuals."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from numbawave.codegen.expression import Body, Names
+from numbawave.codegen.shell_cpu import axis_integers, row_arguments, rows_function
+from numbawave.stencil.form import Form, Parameter, Source, walk
+from numbawave.stencil.program import Program, Stage, coefficients
+from numbawave.stencil.transpose import Adjoint
+
+History = Literal["none", "every", "some"]
+"""Whether kernels touch history: never, in every step, or in one step of several."""
+
+
+def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: History, accuracy: int, real: str) -> str:
+    """Print the forward module.
+
+    Parameters
+    ----------
+    program : Program
+    kept : sequence of tuple of Form
+        For each stage the forms that history keeps.
+    history : {"none", "every", "some"}
+    accuracy : int
+    real : {"float32", "float64"}
+
+    Returns
+    -------
+    str
+        A module with one function a stage and variant, and ``forward``, the loop over time.
+    """
+    page = _Page(program, accuracy, real, history)
+    for record in program.records:
+        page.points(f"receivers_{record.name}", [f"record_{record.name}[at + q] = {page.array(record.name)}[i]"])
+    for position, stage in enumerate(program.stages):
+        first = sum(len(forms) for forms in kept[:position])
+        page.sweep(f"forward_{position}", stage, kept[position], first, forward=True)
+        for target, source, form in stage.injections():
+            page.inject(f"{page.array(target.name)}[i]", source, form)
+        for k, form in enumerate(kept[position] if history != "none" else ()):
+            for source in dict.fromkeys(node for node in walk(form) if isinstance(node, Source)):
+                page.inject(f"history[kept + index({first + k}) * shots * cells + index(i)]", source, form, keeping=True)
+    return page.text("forward", sum(len(forms) for forms in kept))
+
+
+def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, accuracy: int, real: str) -> str:
+    """Print the adjoint module: the stages in reverse with images and taps, and the loop back through time.
+
+    Parameters
+    ----------
+    adjoint : Adjoint
+    records : sequence of str
+        The forward fields that receivers recorded.
+    history : {"none", "every", "some"}
+    accuracy : int
+    real : {"float32", "float64"}
+
+    Returns
+    -------
+    str
+        A module with one function a stage and variant, and ``adjoint``, the loop.
+    """
+    program = adjoint.program
+    page = _Page(program, accuracy, real, history)
+    kept = [adjoint.kept(k) for k in range(len(program.stages))]
+    for position, stage in enumerate(program.stages):
+        place = len(kept) - 1 - position
+        for source, form in stage.taps:
+            body = Body(page.names, [form])
+            value = body.value(form)
+            page.points(f"cells_{source.name}", [*body.lines, f"gradient_{source.name}[at + q] = {value}"])
+        page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False)
+    for name in records:
+        scale = f"{page.array(adjoint.scales[name].name)}[m] * " if name in adjoint.scales else ""
+        page.points(f"receivers_{name}", [f"{page.array(f'adjoint_{name}')}[i] += {scale}residual_{name}[at + q]"])
+    return page.text("adjoint", sum(len(forms) for forms in kept))
+
+
+@dataclass
+class _Page:
+    """A module in the making: its constants, its row functions and the lines of its loop."""
+
+    program: Program
+    accuracy: int
+    real: str
+    history: History
+    constants: dict[str, float] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    arguments: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.program.axes, self.accuracy, self.constants, arrays=self.arguments)
+
+    def array(self, name: str) -> str:
+        """Use an array in the loop."""
+        return self.names.array(name)
+
+    def points(self, cells: str, lines: list[str], keeping: bool = False) -> None:
+        """Lines at each of some cells: ``i`` and ``m`` are its indices, ``at + q`` the sample of this step."""
+        found = re.findall(r"(\w+)\[", "\n".join(lines))
+        model = [f"m = model_{cells}[q]"] if any("[m]" in line for line in lines) else []
+        for name in (cells, *(["model_" + cells] if model else []), *found):
+            self.array(name)
+        loop = [f"at = step * {cells}.size", f"for q in range({cells}.size):", f"    i = {cells}[q]"]
+        block = [*loop, *("    " + line for line in [*model, *lines])]
+        self.lines += self._if_keeping(block) if keeping else block
+
+    def inject(self, target: str, source: Source, form: Form, keeping: bool = False) -> None:
+        """Add a source's amplitude, times its coefficients, at its cells."""
+        lines = []
+        for number, factors in coefficients(form, source):
+            terms = [] if abs(number) == 1.0 else [self.names.constant(abs(number))]
+            terms += [f"{factor.name}[m]" for factor in factors if isinstance(factor, Parameter)]
+            sign = "-" if number < 0 else "+"
+            lines.append(f"{target} {sign}= {' * '.join([*terms, f'amplitude_{source.name}[at + q]'])}")
+        self.points(f"cells_{source.name}", lines, keeping)
+
+    def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
+        """Run a stage over the grid, with and without history as this module needs, and rotate its buffers."""
+        calls = {}
+        for history in {"none": (False,), "every": (True,), "some": (True, False)}[self.history]:
+            used = bool(history and kept)
+            title = name + {True: "_keep" if forward else "_image", False: ""}[history]
+            names = Names(self.program.axes, self.accuracy, self.constants)
+            text = rows_function(title, names, stage, kept, channel, keep=used and forward, image=used and not forward)
+            self.functions.append(text)
+            given = row_arguments(names, stage, used)
+            self.arguments.update(dict.fromkeys(a for a in given if a not in ("first_row", "last_row", "kept")))
+            call = ", ".join(["parts[part]", "parts[part + 1]", *given[2:]])
+            calls[history] = ["for part in prange(parts.size - 1):", f"    {title}({call})"]
+        if len(calls) == 2:
+            keeping = ["if keeping:", *("    " + line for line in calls[True])]
+            self.lines += [*keeping, "else:", *("    " + line for line in calls[False])]
+        else:
+            self.lines += next(iter(calls.values()))
+        for buffered in (f.name for f in stage.fields if stage.buffered(f)):
+            self.lines.append(f"{buffered}, {buffered}_next = {buffered}_next, {buffered}")
+
+    def _if_keeping(self, lines: list[str]) -> list[str]:
+        return ["if keeping:", *("    " + line for line in lines)] if self.history == "some" else lines
+
+    def text(self, name: str, channels: int) -> str:
+        """The whole module, with the loop over time under this name."""
+        steps = "range(first_step, last_step)" if name == "forward" else "range(last_step - 1, first_step - 1, -1)"
+        keeping, extra = [], []
+        if self.history != "none":
+            extra = ["kept_step", *(["stride"] if self.history == "some" else [])]
+            slot = "(step - kept_step) // stride" if self.history == "some" else "step - kept_step"
+            keeping = [f"kept = index({slot}) * index({channels}) * shots * cells"]
+            keeping += ["keeping = (step - kept_step) % stride == 0"] if self.history == "some" else []
+        slabs = frozenset().union(*(stage.slabs() for stage in self.program.stages))
+        fixed = ["shots", "cells", "model_step", *axis_integers(self.program.axes, slabs)]
+        scalars = [a for a in self.arguments if a.startswith("per_")]
+        arrays = sorted(set(self.arguments) - set(fixed) - set(scalars))
+        signature = ["first_step", "last_step", *extra, "parts", *fixed, *arrays, *scalars]
+        body = [f"for step in {steps}:", *("    " + line for line in [*keeping, *self.lines])]
+        self.functions.append("\n".join([f"@loop\ndef {name}({', '.join(signature)}):", *("    " + line for line in body)]))
+        return self._head(name) + "".join(f"\n\n{function}\n" for function in self.functions)
+
+    def _head(self, name: str) -> str:
+        code = "\n".join(self.functions)
+        values = [f"{constant} = real({value!r})" for constant, value in sorted(self.constants.items())]
+        integers = sorted(set(re.findall(r"\bn\d+\b", code)), key=lambda n: int(n[1:]))
+        lines = [f'"""{self.program.name}: one time step, and the loop over time ({name})."""', "", "import numpy as np", ""]
+        lines += ["from numbawave.backends.cpu import kernel, loop, prange", "", f"real = np.{self.real}", "index = np.uint64"]
+        return "\n".join([*lines, *values, *(f"{n} = index({n[1:]})" for n in integers)]) + "\n"

@@ -1,0 +1,86 @@
+"""Printed modules on disk: named by their content, written once, shared by every process."""
+
+import hashlib
+import importlib.util
+import linecache
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+
+def cache_folder() -> Path:
+    """Where printed modules and their compiled forms are kept.
+
+    Returns
+    -------
+    Path
+        ``NUMBAWAVE_CACHE_DIR`` if set, else ``numbawave`` in the user's cache folder. It is made when first written to.
+    """
+    chosen = os.environ.get("NUMBAWAVE_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    user = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    return (Path(user) if user else Path.home() / ".cache") / "numbawave"
+
+
+def load(title: str, text: str) -> ModuleType:
+    """Import a printed module, writing it first where it is new.
+
+    A folder that cannot be written is no error: the module then lives in memory and is compiled anew in each process.
+
+    Parameters
+    ----------
+    title : str
+        What the file's name starts with.
+    text : str
+        The module's source.
+
+    Returns
+    -------
+    ModuleType
+        The module, registered in ``sys.modules``.
+    """
+    name = f"nw_{title}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = cache_folder() / f"{name}.py"
+    origin = str(path) if _written(path, text) else f"<numbawave {name}>"
+    spec = importlib.util.spec_from_loader(name, loader=None, origin=origin)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__file__ = origin
+    linecache.cache[origin] = (len(text), None, text.splitlines(keepends=True), origin)
+    sys.modules[name] = module
+    try:
+        exec(compile(text, origin, "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _written(path: Path, text: str) -> bool:
+    """Whether the file holds the text, after an attempt to write it whole and once.
+
+    A second process that writes at the same time must not replace the file: its time stamp is part of Numba's cache key.
+    """
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return True
+    except (OSError, UnicodeError):
+        pass
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            os.link(temporary, path)
+            os.unlink(temporary)
+        except OSError:
+            os.replace(temporary, path)
+        return path.read_text(encoding="utf-8") == text
+    except OSError:
+        return False

@@ -1,0 +1,77 @@
+"""What one pass over the grid does at a point: the same lines for every shell."""
+
+from collections.abc import Sequence
+
+from numbawave.codegen.expression import Body, Names, without_sources
+from numbawave.stencil.form import Form, Read, is_zero
+from numbawave.stencil.parts import part
+from numbawave.stencil.program import Stage
+
+
+def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], keep: bool, image: bool) -> list[str]:
+    """Lines of the plain pass (axis None) or of the pass over an axis's slabs.
+
+    Parameters
+    ----------
+    names : Names
+    stage : Stage
+    axis : str or None
+    kept : sequence of Form
+        The history channels of the stage.
+    keep : bool
+        Whether a forward stage writes them.
+    image : bool
+        Whether an adjoint stage adds its images to the gradients.
+
+    Returns
+    -------
+    list of str
+        Assignments to local names, then stores; empty if the pass has nothing to do.
+    """
+    outputs = [*_fields(stage, axis)]
+    if keep:
+        outputs += [(f"history[h{k} + i]", "", form) for k, form in enumerate(kept)]
+    outputs = [(target, factor, without_sources(part_of(form, axis, target))) for target, factor, form in outputs]
+    if image:
+        for product in stage.images:
+            channel = f"history[h{kept.index(product.kept)} + i] * "
+            outputs.append((f"gradient_{product.parameter.name}[m]", channel, part(product.adjoint, axis)))
+    outputs = [(target, factor, form) for target, factor, form in outputs if _needed(target, factor, form, axis)]
+    body = Body(names, [form for _, _, form in outputs])
+    stores = []
+    for target, factor, form in outputs:
+        value = "k0" if is_zero(form) else body.value(form)
+        if is_zero(form):
+            names.constant(0.0, "k0")
+        array = target.split("[")[0]
+        names.array(array)
+        added = bool(factor) or (axis is not None and not target.endswith(f"[j_{axis}]"))
+        if factor:
+            names.array("history")
+        if len(outputs) > 1 and not value.isidentifier():
+            body.lines.append(f"new_{array} = {value}")
+            value = f"new_{array}"
+        stores.append(f"{target} {'+=' if added else '='} {factor}{value}")
+    return body.lines + stores
+
+
+def _fields(stage: Stage, axis: str | None) -> list[tuple[str, str, Form]]:
+    outputs = []
+    for assignment in stage.assignments:
+        field = assignment.field
+        if field.slab is not None and field.slab != axis:
+            continue
+        name = f"{field.name}_next" if stage.buffered(field) else field.name
+        if not (axis is None and name == field.name and part(assignment.form, None) == Read(field)):
+            outputs.append((f"{name}[{'i' if field.slab is None else f'j_{axis}'}]", "", assignment.form))
+    return outputs
+
+
+def part_of(form: Form, axis: str | None, target: str) -> Form:
+    """A form's part in a pass; a memory variable's update belongs to its own pass as a whole."""
+    return form if axis is not None and target.endswith(f"[j_{axis}]") else part(form, axis)
+
+
+def _needed(target: str, factor: str, form: Form, axis: str | None) -> bool:
+    """Adding zero is left out; setting to zero is not."""
+    return not is_zero(form) or (axis is None and not factor)

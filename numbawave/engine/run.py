@@ -1,0 +1,234 @@
+"""One run: arrays by name, the loop forward, and the loop back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from numbawave.backends.base import Backend
+from numbawave.boundary.cpml import Damping
+from numbawave.engine.setup import Setup
+from numbawave.grid.domain import Domain
+from numbawave.stencil.form import Field
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+
+CHUNK = 200_000_000
+"""Cell updates in one call of compiled code, a fraction of a second: between calls Ctrl-C and progress are served."""
+
+
+@dataclass
+class Run:
+    """What a run needs besides its arrays.
+
+    Attributes
+    ----------
+    setup : Setup
+    grid : Domain
+    shots : int
+    steps : int
+        Internal time steps.
+    dtype : numpy dtype
+    damping : Damping
+    backend : Backend
+    cells : dict of str to ndarray of int64
+        ``"cells_<source>"`` and ``"receivers_<field>"``: flat indices of points into a field of all shots, and with the
+        prefix ``"model_"`` into the parameter grids.
+    batched : bool
+        Whether each shot has parameter grids of its own.
+    stride : int
+        Internal steps between two that history keeps.
+    report : callable, optional
+        Called with the number of steps done after each chunk.
+    """
+
+    setup: Setup
+    grid: Domain
+    shots: int
+    steps: int
+    dtype: np.dtype[Any]
+    damping: Damping
+    backend: Backend
+    cells: Arrays
+    batched: bool = False
+    stride: int = 1
+    report: Callable[[int], None] | None = None
+    history: Array | None = field(default=None, repr=False)
+
+    @property
+    def model_step(self) -> int:
+        """Elements from one shot's parameter grid to the next one's."""
+        return self.grid.cells if self.batched else 0
+
+    @property
+    def slots(self) -> int:
+        """Steps that history keeps."""
+        return -(-self.steps // self.stride)
+
+    def state_names(self) -> list[tuple[str, Field, str]]:
+        """The state between two steps: public name, field, and the array that holds it."""
+        found = []
+        for field_ in self.setup.forward.fields:
+            found.append((field_.name, field_, field_.name))
+            if field_.levels == 2:
+                found.append((f"{field_.name}_previous", field_, f"{field_.name}_next"))
+        return found
+
+    def zeros(self, field_: Field) -> Array:
+        """A field of all shots."""
+        return np.zeros((self.shots, *self.setup.field_shape(self.grid, field_)), self.dtype)
+
+    def forward(self, parameters: Mapping[str, Array], amplitudes: Mapping[str, Array], initial: Mapping[str, Array],
+                keep: bool) -> tuple[Arrays, Arrays]:  # fmt: skip
+        """Step through time.
+
+        Parameters
+        ----------
+        parameters : mapping of str to ndarray
+            Grids of the padded domain, zero outside its layers: ``[*domain.shape]`` or ``[shot, *domain.shape]``.
+        amplitudes : mapping of str to ndarray
+            By source, ``[step, shot * source]``.
+        initial : mapping of str to ndarray
+            Initial state by ``state_names``; what is absent is zero. Copied.
+        keep : bool
+            Whether the history for model gradients is kept, in ``self.history``.
+
+        Returns
+        -------
+        records, state : dict of str to ndarray
+            By recorded field ``[step, shot * receiver]``, and the final state.
+        """
+        arrays = self._common(parameters)
+        for name, field_, array in self.state_names():
+            arrays[array] = np.array(initial[name], self.dtype, order="C") if name in initial else self.zeros(field_)
+        self._buffers(arrays, self.setup.forward.stages)
+        for source in self.setup.forward.sources:
+            arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
+        for record in self.setup.forward.records:
+            points = self.cells[f"receivers_{record.name}"].size
+            arrays[f"record_{record.name}"] = np.empty((self.steps, points), self.dtype)
+        if keep:
+            shape = (self.slots, self.setup.channels, self.shots, self.grid.cells)
+            self.history = arrays["history"] = np.zeros(shape, self.dtype)
+        self._loop(self.backend.forward, arrays, keep)
+        records = {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}
+        return records, {name: arrays[array] for name, _, array in self.state_names()}
+
+    def adjoint(self, parameters: Mapping[str, Array], residuals: Mapping[str, Array], final: Mapping[str, Array],
+                image: bool, want_state: bool) -> tuple[Arrays, Arrays, Arrays]:  # fmt: skip
+        """Step back through time.
+
+        Parameters
+        ----------
+        parameters : mapping of str to ndarray
+            The grids of the forward run.
+        residuals : mapping of str to ndarray
+            Cotangents of the records, ``[step, shot * receiver]``.
+        final : mapping of str to ndarray
+            Cotangents of the final state; what is absent is zero.
+        image : bool
+            Whether the gradients of the parameter grids are wanted; the forward run must have kept history.
+        want_state : bool
+            Whether the gradients of the initial state are wanted.
+
+        Returns
+        -------
+        parameters, amplitudes, state : dict of str to ndarray
+            Gradients, shaped like what they are gradients of.
+        """
+        arrays = self._common(parameters)
+        for name, field_, array in self.state_names():
+            arrays[f"adjoint_{array}"] = self._scaled(parameters, name, field_, final.get(name))
+        program = self.setup.adjoint.program
+        self._buffers(arrays, program.stages)
+        for record in self.setup.forward.records:
+            arrays[f"residual_{record.name}"] = residuals[record.name]
+        for source in self.setup.forward.sources:
+            points = self.cells[f"cells_{source.name}"].size
+            arrays[f"gradient_{source.name}"] = np.zeros((self.steps, points), self.dtype)
+        for parameter in self.setup.forward.parameters:
+            arrays[f"gradient_{parameter.name}"] = np.zeros_like(parameters[parameter.name]) if image else np.empty(0, self.dtype)
+        if image:
+            assert self.history is not None
+            arrays["history"] = self.history
+        self._loop(self.backend.adjoint, arrays, image)
+        gradients = self._gradients(arrays, parameters) if image else {}
+        amplitudes = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
+        state = {}
+        if want_state:
+            for name, field_, array in self.state_names():
+                state[name] = self._unscaled(parameters, name, field_, arrays[f"adjoint_{array}"])
+        return gradients, amplitudes, state
+
+    def _common(self, parameters: Mapping[str, Array]) -> Arrays:
+        arrays: Arrays = {name: grid for name, grid in parameters.items()}
+        for profile in self.setup.forward.profiles:
+            axis = next(a for a in self.grid.axes if a.name == profile.axis)
+            arrays[profile.name] = self.damping.profile(profile, axis, self.setup.accuracy).astype(self.dtype)
+        return arrays | self.cells
+
+    def _buffers(self, arrays: Arrays, stages: Any) -> None:
+        """A second array for every field whose stage needs one and that has not got one as its older level."""
+        for stage in stages:
+            for field_ in stage.fields:
+                if field_.name not in arrays:
+                    arrays[field_.name] = self.zeros(field_)
+                if stage.buffered(field_) and f"{field_.name}_next" not in arrays:
+                    arrays[f"{field_.name}_next"] = self.zeros(field_)
+
+    def _loop(self, advance: Callable[[Run, Arrays, int, int, bool], None], arrays: Arrays, history: bool) -> None:
+        backwards = advance == self.backend.adjoint
+        chunk = max(1, CHUNK // (self.grid.cells * self.shots))
+        starts = range(0, self.steps, chunk)
+        for first in reversed(starts) if backwards else starts:
+            last = min(first + chunk, self.steps)
+            advance(self, arrays, first, last, history)
+            if self.report is not None:
+                self.report(last - first)
+
+    def _scaled(self, parameters: Mapping[str, Array], name: str, field_: Field, cotangent: Array | None) -> Array:
+        """Where the adjoint of a state's array starts."""
+        if cotangent is None:
+            return self.zeros(field_)
+        start = np.array(cotangent, self.dtype, order="C")
+        self._clear_halo(start)
+        if name != field_.name:
+            start /= self.setup.older(field_)
+        scale = self.setup.adjoint.scales.get(field_.name)
+        return start if scale is None else start * parameters[scale.name]
+
+    def _unscaled(self, parameters: Mapping[str, Array], name: str, field_: Field, adjoint: Array) -> Array:
+        """The gradient of an initial state's array."""
+        if name != field_.name:
+            adjoint = adjoint * self.dtype.type(self.setup.older(field_))
+        scale = self.setup.adjoint.scales.get(field_.name)
+        return adjoint if scale is None else _quotient(adjoint, parameters[scale.name])
+
+    def _clear_halo(self, array: Array) -> None:
+        for position, axis in enumerate(self.grid.axes, start=1):
+            edge = np.moveaxis(array, position, 0)
+            edge[: axis.first] = 0.0
+            edge[edge.shape[0] - (axis.size - axis.stop) :] = 0.0
+
+    def _gradients(self, arrays: Arrays, parameters: Mapping[str, Array]) -> Arrays:
+        found = {}
+        images = [image for stage in self.setup.adjoint.program.stages for image in stage.images]
+        for name in parameters:
+            gradient = arrays[f"gradient_{name}"] * self.dtype.type(self.stride)
+            divisor = {image.divisor for image in images if image.parameter.name == name}
+            (by,) = divisor or {None}
+            found[name] = gradient if by is None else _quotient(gradient, parameters[by.name])
+        return found
+
+
+def _quotient(numerator: Array, divisor: Array) -> Array:
+    """Quotient that is zero where the divisor is: a cell of no speed never moves, and its scaled adjoint is zero too."""
+    divisor = np.broadcast_to(divisor, numerator.shape)
+    return np.divide(numerator, divisor, out=np.zeros_like(numerator), where=divisor != 0)
+
+

@@ -1,0 +1,100 @@
+"""What is derived once for an equation, a dimension, an accuracy and the axes that absorb."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from numbawave.boundary.cpml import Cpml
+from numbawave.equations import Equation
+from numbawave.grid.axes import axis_names
+from numbawave.grid.domain import Domain, domain
+from numbawave.stencil.form import Field, Form, Read
+from numbawave.stencil.program import Program, coefficients
+from numbawave.stencil.trace import trace
+from numbawave.stencil.transpose import Adjoint, transpose
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A forward program, its adjoint, and the grid that both need.
+
+    Attributes
+    ----------
+    forward : Program
+    adjoint : Adjoint
+    accuracy : int
+    """
+
+    forward: Program
+    adjoint: Adjoint
+    accuracy: int
+
+    @property
+    def kept(self) -> tuple[tuple[Form, ...], ...]:
+        """For each forward stage, what history keeps."""
+        return tuple(self.adjoint.kept(k) for k in range(len(self.forward.stages)))
+
+    @property
+    def channels(self) -> int:
+        """Forms that history keeps of a step."""
+        return sum(len(forms) for forms in self.kept)
+
+    @property
+    def halo(self) -> int:
+        """Cells around the computed ones that derivatives read, forward or adjoint."""
+        return self.accuracy // 2 * max(self.forward.reach, self.adjoint.program.reach)
+
+    def depth(self, program: Program, axis: str) -> int:
+        """Cells beyond the layers' widths that a program's slab passes cover."""
+        return self.accuracy // 2 * program.depth(axis)
+
+    def storage_depth(self, axis: str) -> int:
+        """Cells beyond the layers' widths that memory variables keep, forward and adjoint alike."""
+        return max(self.depth(self.forward, axis), self.depth(self.adjoint.program, axis))
+
+    def domain(self, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], spacing: tuple[float, ...]) -> Domain:
+        """The padded grid of a model."""
+        return domain(shape, widths, spacing, self.halo, self.forward.axes)
+
+    def field_shape(self, grid: Domain, field: Field) -> tuple[int, ...]:
+        """Shape of one shot's array for a field."""
+        return grid.slab_shape(field.slab, self.storage_depth(field.slab)) if field.slab else grid.shape
+
+    def older(self, field: Field) -> float:
+        """The constant with which a field's update reads its older level."""
+        forms = (stage.assigned(field) for stage in self.forward.stages)
+        return sum(number for form in forms if form for number, _ in coefficients(form, Read(field, -1)))
+
+
+def derive(forward: Program, accuracy: int) -> Setup:
+    """The setup of any program.
+
+    Parameters
+    ----------
+    forward : Program
+    accuracy : int
+
+    Returns
+    -------
+    Setup
+    """
+    return Setup(forward, transpose(forward), accuracy)
+
+
+@lru_cache(maxsize=128)
+def setup(equation: Equation, ndim: int, accuracy: int, absorbing: frozenset[str]) -> Setup:
+    """The setup of an equation with layers along some axes.
+
+    Parameters
+    ----------
+    equation : Equation
+    ndim : int
+    accuracy : int
+    absorbing : frozenset of str
+
+    Returns
+    -------
+    Setup
+    """
+    axes = axis_names(ndim)
+    boundaries = {axis: Cpml() for axis in axes if axis in absorbing}
+    return derive(trace(equation.name, equation.update, axes, boundaries), accuracy)

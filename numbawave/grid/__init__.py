@@ -1,0 +1,1 @@
+"""Axes of the grid and finite-difference weights."""

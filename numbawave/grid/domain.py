@@ -1,0 +1,152 @@
+"""The padded grid: where the model, the absorbing layers, the halo and the slabs lie along each axis."""
+
+from dataclasses import dataclass
+from math import prod
+
+LANES = 16
+"""The fastest axis is computed in blocks of this many cells, so that compiled loops need no remainder."""
+FACE_LANES = 8
+"""The same for the absorbing slabs of the fastest axis."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of the padded grid.
+
+    Along it lie a halo that stays zero, the low layer, the model, the high layer, on the fastest axis dead cells up to
+    a full block (their parameters are zero, and so they stay zero), and the halo again.
+
+    Attributes
+    ----------
+    name : str
+    cells : int
+        Cells of the model.
+    low, high : int
+        Widths of the absorbing layers, in cells.
+    spacing : float
+    halo : int
+    fastest : bool
+        Whether the axis is contiguous in memory.
+    """
+
+    name: str
+    cells: int
+    low: int
+    high: int
+    spacing: float
+    halo: int
+    fastest: bool
+
+    @property
+    def absorbs(self) -> bool:
+        """Whether either face absorbs."""
+        return self.low + self.high > 0
+
+    @property
+    def first(self) -> int:
+        """Index of the first computed cell."""
+        return self.halo
+
+    @property
+    def origin(self) -> int:
+        """Index of the model's first cell."""
+        return self.halo + self.low
+
+    @property
+    def stop(self) -> int:
+        """Index after the high layer's last cell."""
+        return self.origin + self.cells + self.high
+
+    @property
+    def last(self) -> int:
+        """Index after the last computed cell."""
+        return self.first + _ceil(self.stop - self.first, LANES if self.fastest else 1)
+
+    @property
+    def size(self) -> int:
+        """Cells in all."""
+        return self.last + self.halo
+
+    def slab(self, depth: int) -> tuple[int, int]:
+        """Where the slabs end and begin again.
+
+        Parameters
+        ----------
+        depth : int
+            Cells beyond the layers' widths that belong to the slabs.
+
+        Returns
+        -------
+        low_end, high_start : int
+            The slabs are ``first:low_end`` and ``high_start:last``.
+        """
+        lanes = FACE_LANES if self.fastest else 1
+        low = min(self.low + depth, self.stop - self.first) if self.low else 0
+        high = min(self.high + depth, self.stop - self.first) if self.high else 0
+        low_end = min(self.first + _ceil(low, lanes), self.last)
+        wide = _ceil(self.last - (self.stop - high), lanes) if high else 0
+        return low_end, max(low_end, self.last - wide)
+
+    def slab_size(self, depth: int) -> int:
+        """Cells kept along the axis for a memory variable: both slabs with a halo around each."""
+        low_end, high_start = self.slab(depth)
+        return min(self.size, low_end + self.halo + self.size - high_start + self.halo)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The padded grid of one shot: its axes, slowest first."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each axis."""
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def cells(self) -> int:
+        """Cells in all."""
+        return prod(self.shape)
+
+    @property
+    def interior(self) -> tuple[slice, ...]:
+        """The model and its layers, without halo and dead cells."""
+        return tuple(slice(axis.first, axis.stop) for axis in self.axes)
+
+    def slab_shape(self, name: str, depth: int) -> tuple[int, ...]:
+        """Shape of a memory variable that lives in the slabs of one axis."""
+        return tuple(axis.slab_size(depth) if axis.name == name else axis.size for axis in self.axes)
+
+
+def domain(
+    shape: tuple[int, ...],
+    widths: tuple[tuple[int, int], ...],
+    spacing: tuple[float, ...],
+    halo: int,
+    names: tuple[str, ...],
+) -> Domain:
+    """Lay out the padded grid of a model.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Cells of the model along each axis.
+    widths : tuple of (int, int)
+        Layer widths at the low and high face of each axis.
+    spacing : tuple of float
+    halo : int
+        Cells beyond the computed ones that derivatives read.
+    names : tuple of str
+
+    Returns
+    -------
+    Domain
+    """
+    fastest = len(shape) - 1
+    rows = zip(names, shape, widths, spacing, strict=True)
+    return Domain(tuple(Axis(name, n, low, high, h, halo, k == fastest) for k, (name, n, (low, high), h) in enumerate(rows)))
+
+
+def _ceil(value: int, block: int) -> int:
+    return -(-value // block) * block
