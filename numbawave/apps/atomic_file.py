@@ -10,8 +10,8 @@ from ..errors import StorageError
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file in one step.
 
-    The bytes go to a temporary file in the same folder, are forced to disk, and then take the file's name. A kill at any
-    moment, or a full disk, leaves the previous file as it was.
+    The bytes go to a temporary file in the same folder, are forced to disk, and then take the file's name. A
+    kill at any moment, or a full disk, leaves the previous file as it was.
 
     Parameters
     ----------
@@ -55,6 +55,10 @@ def _sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents.
+
+    Parameters
+    ----------
+    folder : Path
 
     Raises
     ------

@@ -66,7 +66,16 @@ class State:
 
 
 def fresh_state(problem: Problem) -> State:
-    """The state before the first iteration."""
+    """Make the state before the first iteration.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    State
+    """
     generator = torch.Generator().manual_seed(problem.job.seed)
     start = problem.start
     return State(start.clone(), start.clone(), torch.zeros_like(start), random=generator.get_state())
@@ -80,6 +89,13 @@ def _identity(problem: Problem) -> dict[str, str]:
 
 def save_state(path: Path, problem: Problem, state: State) -> None:
     """Write the state over the last one, in one step.
+
+    Parameters
+    ----------
+    path : Path
+    problem : Problem
+        Whose job the file will belong to.
+    state : State
 
     Raises
     ------
@@ -96,6 +112,15 @@ def save_state(path: Path, problem: Problem, state: State) -> None:
 def load_state(path: Path, problem: Problem) -> State:
     """Read the state that a run of the same job left.
 
+    Parameters
+    ----------
+    path : Path
+    problem : Problem
+
+    Returns
+    -------
+    State
+
     Raises
     ------
     StorageError
@@ -109,7 +134,10 @@ def load_state(path: Path, problem: Problem) -> State:
         rule = f"the checkpoint cannot be read ({error.strerror})"
         raise StorageError(str(path), "checkpoint", rule, "allow reading it, or give --restart") from error
     start = len(MAGIC) + 32
-    if content[: len(MAGIC)] != MAGIC or content[len(MAGIC) : start] != hashlib.sha256(content[start:]).digest():
+    if (
+        content[: len(MAGIC)] != MAGIC
+        or content[len(MAGIC) : start] != hashlib.sha256(content[start:]).digest()
+    ):
         rule = "the checkpoint is damaged or was written by something else"
         raise StorageError(str(path), f"{len(content)} bytes", rule, "give --restart or another --output")
     kept = torch.load(io.BytesIO(content[start:]), weights_only=True)
@@ -121,5 +149,7 @@ def load_state(path: Path, problem: Problem) -> State:
         what = "the contents of its files" if name == "arrays" else f"{name} was {was} and is {now}"
         more = f", and {len(differing) - 2} more" if len(differing) > 2 else ""
         rule = f"this folder holds the checkpoint of another job: {what}{more}"
-        raise InvalidValueError("output", str(path.parent), rule, "give another --output, or --restart to begin anew")
+        raise InvalidValueError(
+            "output", str(path.parent), rule, "give another --output, or --restart to begin anew"
+        )
     return State(**kept["state"])

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from ..errors import NumbawaveError
@@ -14,7 +15,7 @@ from .job import DEMO, QUICK, Job
 
 @dataclass(frozen=True)
 class Command:
-    """A word after ``numbawave``: its name, what it is for, its options, and what it does (returns the exit status)."""
+    """A word after ``numbawave``: what it is for, its options, and what it does (returns the exit status)."""
 
     name: str
     about: str
@@ -35,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0; 2 for wrong input, with one line on standard error; 130 after Ctrl-C.
     """
-    parser = argparse.ArgumentParser(prog="numbawave", description="Wave propagation and full-waveform inversion.")
+    parser = argparse.ArgumentParser(
+        prog="numbawave", description="Wave propagation and full-waveform inversion."
+    )
     parser.add_argument("--version", action="version", version=f"numbawave {_version()}")
     words = parser.add_subparsers(dest="command", metavar="command", required=True)
     for command in COMMANDS:
@@ -58,14 +61,18 @@ def _version() -> str:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--restart", action="store_true", help="begin anew instead of going on from a checkpoint")
+    parser.add_argument(
+        "--restart", action="store_true", help="begin anew instead of going on from a checkpoint"
+    )
     parser.add_argument(
         "--progress", action=argparse.BooleanOptionalAction, help="the progress bar; by default on a terminal"
     )
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", default=DEMO["output"], help="folder for the results (default: %(default)s)")
+    parser.add_argument(
+        "--output", default=DEMO["output"], help="folder for the results (default: %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="a tiny model and a few iterations, in seconds")
     _add_run_options(parser)
 
@@ -83,7 +90,9 @@ def _shown(value: Any) -> str:
     """A default as it would be typed."""
     if not isinstance(value, tuple):
         return str(value)
-    return ",".join(":".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value) or "()"
+    return (
+        ",".join(":".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value) or "()"
+    )
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -108,14 +117,16 @@ def _invert(path: str | None, chosen: dict[str, Any], options: argparse.Namespac
     try:
         summary = run(job, restart=options.restart, progress=options.progress, say=tqdm.write)
     except KeyboardInterrupt:
-        print(
-            f"\nnumbawave: stopped. The last iteration is kept in {job.output}/{CHECKPOINT}; run the same command again "
-            "(without --restart) to go on.",
-            file=sys.stderr,
-        )
+        print(f"\nnumbawave: stopped. {_how_to_go_on(Path(job.output) / CHECKPOINT)}", file=sys.stderr)
         return 130
     print(summary.table())
     return 0
+
+
+def _how_to_go_on(checkpoint: Path) -> str:
+    if not checkpoint.exists():
+        return "No iteration was finished, so nothing is kept."
+    return f"The last iteration is kept in {checkpoint}; to go on run the same command again (no --restart)."
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -38,7 +38,19 @@ class Band:
 
 
 def make_band(problem: Problem, observed: Tensor, corner: float) -> Band:
-    """Filter the source and the data [shot, receiver, time] alike."""
+    """Filter the source and the data alike.
+
+    Parameters
+    ----------
+    problem : Problem
+    observed : Tensor [shot, receiver, time]
+    corner : float
+        Hz.
+
+    Returns
+    -------
+    Band
+    """
     fade = end_fade(observed.shape[-1], problem.dt, corner, observed.dtype)
     wavelet = low_pass(problem.wavelet, problem.dt, corner)
     filtered = low_pass(observed, problem.dt, corner) * fade
@@ -48,9 +60,9 @@ def make_band(problem: Problem, observed: Tensor, corner: float) -> Band:
 class Objective:
     """The misfit of some shots in one band, as a function of the variable that the optimiser changes.
 
-    The optimiser changes x, and the model is ``base + C x`` within the bounds, where C blurs, weights by depth and is zero
-    in the water. Any optimiser, line search included, thus sees a function with its true gradient, and every update is
-    smooth.
+    The optimiser changes x, and the model is ``base + C x`` within the bounds, where C blurs, weights by
+    depth and is zero in the water. Any optimiser, line search included, thus sees a function with its true
+    gradient, and every update is smooth.
 
     Parameters
     ----------
@@ -64,7 +76,12 @@ class Objective:
 
     def __init__(self, problem: Problem, band: Band, base: Tensor, chosen: Tensor) -> None:
         self.problem, self.band, self.base, self.chosen = problem, band, base, chosen
-        self._last: tuple[Tensor, float, Tensor] | None = None
+        self._recent: list[tuple[Tensor, float, Tensor]] = []
+
+    def choose(self, chosen: Tensor) -> None:
+        """Take other shots from now on; what is remembered of the same shots is kept."""
+        if not torch.equal(chosen, self.chosen):
+            self.chosen, self._recent = chosen, []
 
     def velocity(self, variable: Tensor) -> Tensor:
         """The model [*grid], m/s, that a variable [*grid] stands for."""
@@ -79,20 +96,25 @@ class Objective:
         return torch.where(water, self.base, (self.base + update).clamp(job.vmin, job.vmax))
 
     def __call__(self, variable: Tensor) -> tuple[float, Tensor]:
-        """The misfit and its gradient [*grid]; the last one is remembered, as line searches ask for it again.
+        """The misfit and its gradient [*grid].
+
+        The last two are remembered: a line search ends at one of them, and the next iteration begins there.
 
         Raises
         ------
         NonFiniteError
             If either is not finite.
         """
-        if self._last is None or not torch.equal(self._last[0], variable):
-            leaf = variable.detach().clone().requires_grad_()
-            velocity = self.velocity(leaf)
-            loss, by_velocity = self._propagate(velocity.detach())
-            (gradient,) = torch.autograd.grad(velocity, leaf, by_velocity)
-            self._last = leaf.detach(), loss, gradient.contiguous()
-        return self._last[1], self._last[2]
+        for known, loss, gradient in self._recent:
+            if torch.equal(known, variable):
+                return loss, gradient
+        leaf = variable.detach().clone().requires_grad_()
+        velocity = self.velocity(leaf)
+        loss, by_velocity = self._propagate(velocity.detach())
+        (gradient,) = torch.autograd.grad(velocity, leaf, by_velocity)
+        gradient = gradient.contiguous()
+        self._recent = [*self._recent[-1:], (leaf.detach(), loss, gradient)]
+        return loss, gradient
 
     def _propagate(self, velocity: Tensor) -> tuple[float, Tensor]:
         problem, band = self.problem, self.band
@@ -113,8 +135,19 @@ class Objective:
 def make_optimiser(job: Job, variable: Tensor) -> torch.optim.Optimizer:
     """A torch optimiser whose first step changes the model by about the job's learning rate.
 
-    The gradient arrives scaled (see `step_scale`). Adam divides each cell's step by the size of its own gradient, which
-    evens out illumination; its damping keeps that from amplifying cells that hardly any wave reaches.
+    The gradient arrives scaled (see `step_scale`). Adam divides each cell's step by the size of its own
+    gradient, which evens out illumination; its damping keeps that from amplifying cells that hardly any wave
+    reaches.
+
+    Parameters
+    ----------
+    job : Job
+    variable : Tensor [*grid]
+        What the optimiser changes in place.
+
+    Returns
+    -------
+    torch.optim.Optimizer
     """
     if job.optimiser == "adam":
         return torch.optim.Adam([variable], lr=job.learning_rate, eps=job.damping)
@@ -122,15 +155,31 @@ def make_optimiser(job: Job, variable: Tensor) -> torch.optim.Optimizer:
         return torch.optim.SGD([variable], lr=job.learning_rate, momentum=0.5)
     # one iteration a call: there must be a state to keep after each
     return torch.optim.LBFGS(
-        [variable], lr=1.0, max_iter=1, max_eval=20, line_search_fn="strong_wolfe", tolerance_grad=0, tolerance_change=0
+        [variable],
+        lr=1.0,
+        max_iter=1,
+        max_eval=20,
+        line_search_fn="strong_wolfe",
+        tolerance_grad=0,
+        tolerance_change=0,
     )
 
 
 def step_scale(job: Job, gradient: Tensor) -> float:
     """The factor that a stage's gradients are multiplied by, from its first.
 
-    For adam it makes the root mean square 1, the unit of its damping; for sgd the largest entry 1; for lbfgs the largest
-    entry the learning rate, since its first step is the gradient itself.
+    For adam it makes the root mean square 1, the unit of its damping; for sgd the largest entry 1; for lbfgs
+    the largest entry the learning rate, since its first step is the gradient itself.
+
+    Parameters
+    ----------
+    job : Job
+    gradient : Tensor [*grid]
+        The stage's first.
+
+    Returns
+    -------
+    float
     """
     size = float(gradient.square().mean().sqrt() if job.optimiser == "adam" else gradient.abs().max())
     if size == 0.0:

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from .atomic_file import make_folder
 from .checkpoint_file import State, fresh_state, load_state, save_state
-from .descent import Band, Objective, make_band, make_optimiser, step_scale
+from .descent import Objective, make_band, make_optimiser, step_scale
 from .job import Job
 from .observed_data import observed_records
 from .problem import Problem, load_problem
@@ -29,8 +29,8 @@ def run(
 ) -> Summary:
     """Run a job to its end, from its checkpoint if its output folder holds one.
 
-    After a kill at any moment the same call goes on from the last iteration, and the result is the same bit for bit on
-    the same machine with the same number of threads.
+    After a kill at any moment the same call goes on from the last iteration, and the result is the same bit
+    for bit on the same machine with the same number of threads.
 
     Parameters
     ----------
@@ -71,7 +71,9 @@ def run(
         say(f"going on from {path}: {state.done} of {total} iterations done (--restart begins anew)")
     say(_headline(problem))
     observed = observed_records(problem, folder)
-    with tqdm(total=total, initial=state.done, disable=None if progress is None else not progress, unit="it") as bar:
+    with tqdm(
+        total=total, initial=state.done, disable=None if progress is None else not progress, unit="it"
+    ) as bar:
         while state.stage < len(job.stages):
             for _ in _descend(problem, observed, state):
                 save_state(path, problem, state)
@@ -93,9 +95,10 @@ def _descend(problem: Problem, observed: Tensor, state: State) -> Iterator[None]
         optimiser.load_state_dict(state.optimiser)
     else:
         state.losses.append([])
+    objective = Objective(problem, band, state.base, torch.arange(len(problem.shots)))
     for iteration in range(state.iteration, n_iterations):
         began = time.perf_counter()
-        objective = Objective(problem, band, state.base, _draw(problem, state))
+        objective.choose(_draw(problem, state))
         state.losses[-1].append(_iterate(job, objective, state, variable, optimiser))
         state.variable, state.model = variable.detach(), objective.velocity(variable.detach())
         state.iteration, state.optimiser = iteration + 1, optimiser.state_dict()
@@ -106,14 +109,20 @@ def _descend(problem: Problem, observed: Tensor, state: State) -> Iterator[None]
 
 
 def _iterate(
-    job: Job, objective: Objective, state: State, variable: torch.nn.Parameter, optimiser: torch.optim.Optimizer
+    job: Job,
+    objective: Objective,
+    state: State,
+    variable: torch.nn.Parameter,
+    optimiser: torch.optim.Optimizer,
 ) -> float:
     """One step of the optimiser; returns the misfit before it."""
     first, gradient = objective(variable)
     fresh = state.scale == 0.0
     if fresh:
         state.scale = step_scale(job, gradient)
-    if job.optimiser == "lbfgs":  # torch divides its first step by this sum, which would leave steps far below 1 m/s
+    if (
+        job.optimiser == "lbfgs"
+    ):  # torch divides its first step by this sum, which would leave steps far below 1 m/s
         sum_of_gradient = float(gradient.abs().sum()) * state.scale
         optimiser.param_groups[0]["lr"] = max(1.0, sum_of_gradient) if fresh else 1.0
 
@@ -122,7 +131,8 @@ def _iterate(
         variable.grad = gradient * state.scale
         return torch.tensor(loss * state.scale, dtype=torch.float64)
 
-    optimiser.step(closure)  # type: ignore[arg-type]  # torch types the result as float, its optimisers take a tensor
+    # torch types the result of a closure as float, but its optimisers take a tensor
+    optimiser.step(closure)  # type: ignore[arg-type]
     return first
 
 
@@ -147,10 +157,13 @@ def _headline(problem: Problem) -> str:
 def _stage_line(job: Job, state: State) -> str:
     number, losses = len(state.losses), state.losses[-1]
     corner = job.stages[number - 1][0]
-    return f"stage {number} below {corner:g} Hz: misfit {losses[0]:.3e} -> {losses[-1]:.3e} in {len(losses)} iterations"
+    change = f"misfit {losses[0]:.3e} -> {losses[-1]:.3e} in {len(losses)} iterations"
+    return f"stage {number} below {corner:g} Hz: {change}"
 
 
 def _show(bar: "tqdm[None]", state: State) -> None:
     losses = state.losses[-1]
-    bar.set_postfix_str(f"stage {len(state.losses)}, misfit {losses[-1] / (losses[0] or 1.0):.1%} of its first")
+    bar.set_postfix_str(
+        f"stage {len(state.losses)}, misfit {losses[-1] / (losses[0] or 1.0):.1%} of its first"
+    )
     bar.update()

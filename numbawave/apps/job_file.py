@@ -53,7 +53,9 @@ def _read_toml(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise StorageError("job file", path, f"cannot be read ({error.strerror})", "check the path") from error
+        raise StorageError(
+            "job file", path, f"cannot be read ({error.strerror})", "check the path"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidValueError(
             "job file", path, f"is not TOML ({error})", 'write lines like  misfit = "l2"  or  shots = 14'
@@ -63,18 +65,43 @@ def _read_toml(path: str) -> dict[str, Any]:
 Rule = tuple[str, Callable[[Any], bool], str, str]
 
 RULES: tuple[Rule, ...] = (
-    ("shape", lambda v: len(v) in (0, 2, 3) and all(n >= 8 for n in v), "needs 2 or 3 axes of 8 cells or more", "70,200"),
-    ("grid_spacing", lambda v: len(v) in (1, 2, 3) and all(h > 0 for h in v), "must be positive metres", "25"),
+    (
+        "shape",
+        lambda v: len(v) in (0, 2, 3) and all(n >= 8 for n in v),
+        "needs 2 or 3 axes of 8 cells or more",
+        "70,200",
+    ),
+    (
+        "grid_spacing",
+        lambda v: len(v) in (1, 2, 3) and all(h > 0 for h in v),
+        "must be positive metres",
+        "25",
+    ),
     ("seed", lambda v: v >= 0, "must not be negative", "2"),
     ("start_smoothing", lambda v: v >= 0, "must not be negative", "300"),
     ("peak_frequency", lambda v: v > 0, "must be positive Hz", "7"),
     ("dt", lambda v: v >= 0, "must be positive seconds, or 0 for the longest", "0"),
     ("nt", lambda v: v == 0 or v >= 16, "must be 16 or more, or 0 to choose it", "0"),
-    ("shots", lambda v: len(v) in (1, 2) and all(n >= 1 for n in v), "must be one count, or two in 3-D", "14"),
-    ("receivers", lambda v: len(v) <= 2 and all(n >= 1 for n in v), "must be one count, or two in 3-D", "100"),
+    (
+        "shots",
+        lambda v: len(v) in (1, 2) and all(n >= 1 for n in v),
+        "must be one count, or two in 3-D",
+        "14",
+    ),
+    (
+        "receivers",
+        lambda v: len(v) <= 2 and all(n >= 1 for n in v),
+        "must be one count, or two in 3-D",
+        "100",
+    ),
     ("shot_depth", lambda v: v >= 0, "must not be negative", "2"),
     ("receiver_depth", lambda v: v >= 0, "must not be negative", "2"),
-    ("stages", lambda v: len(v) > 0 and all(f > 0 and n >= 1 for f, n in v), "needs Hz > 0 and iterations > 0", "3:10"),
+    (
+        "stages",
+        lambda v: len(v) > 0 and all(f > 0 and n >= 1 for f, n in v),
+        "needs Hz > 0 and iterations > 0",
+        "3:10",
+    ),
     ("batch_shots", lambda v: v >= 1, "must be 1 or more", "7"),
     ("shots_per_iteration", lambda v: v >= 0, "must be positive, or 0 for all", "0"),
     ("misfit", lambda v: v in MISFIT_NAMES, f"must be one of {', '.join(MISFIT_NAMES)}", "l2"),
@@ -97,6 +124,10 @@ RULES: tuple[Rule, ...] = (
 def check_job(job: Job) -> None:
     """Check each value, and the values against one another.
 
+    Parameters
+    ----------
+    job : Job
+
     Raises
     ------
     InvalidValueError
@@ -107,16 +138,22 @@ def check_job(job: Job) -> None:
         if not holds(value):
             raise InvalidValueError(name, value, rule, f"give a value such as {example}")
     if job.vmin >= job.vmax:
-        raise InvalidValueError("vmin", job.vmin, f"must be below vmax = {job.vmax:g}", "swap or widen the bounds")
+        raise InvalidValueError(
+            "vmin", job.vmin, f"must be below vmax = {job.vmax:g}", "swap or widen the bounds"
+        )
     n_shots = 1
     for count in job.shots:
         n_shots *= count
     if job.shots_per_iteration > n_shots:
         remedy = "draw fewer, or 0 for all of them"
-        raise InvalidValueError("shots_per_iteration", job.shots_per_iteration, f"there are {n_shots} shots", remedy)
+        raise InvalidValueError(
+            "shots_per_iteration", job.shots_per_iteration, f"there are {n_shots} shots", remedy
+        )
     if job.optimiser == "lbfgs" and job.shots_per_iteration:
         rule = "lbfgs compares gradients of successive iterations, so every iteration needs all shots"
-        raise InvalidValueError("shots_per_iteration", job.shots_per_iteration, rule, "give 0, or optimiser adam")
+        raise InvalidValueError(
+            "shots_per_iteration", job.shots_per_iteration, rule, "give 0, or optimiser adam"
+        )
     if job.model == "none" and (job.start == "smooth" or job.observed == "synthetic"):
         rule = "without a true model there is nothing to blur and nothing to record"
         raise InvalidValueError("model", job.model, rule, "give files for start and for observed")

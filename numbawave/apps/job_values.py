@@ -9,14 +9,38 @@ Reader = Callable[[str, Any], Any]
 
 
 def text(name: str, value: Any) -> str:
-    """A word or a path."""
+    """Read a word or a path.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    str
+    """
     if not isinstance(value, str):
         raise InvalidTypeError(name, value, "must be text", f'write it in quotes, such as {name} = "..."')
     return value
 
 
 def integer(name: str, value: Any) -> int:
-    """A whole number; from an option, its text."""
+    """Read a whole number.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    int
+    """
     if isinstance(value, str):
         try:
             return int(value)
@@ -28,7 +52,19 @@ def integer(name: str, value: Any) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """A finite number; from an option, its text."""
+    """Read a finite number.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    float
+    """
     try:
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
             raise ValueError
@@ -47,17 +83,54 @@ def _items(value: Any, separator: str = ",") -> list[Any]:
 
 
 def integers(name: str, value: Any) -> tuple[int, ...]:
-    """One or several whole numbers: ``12``, ``[12, 30]``, or ``12,30`` as an option."""
+    """Read one or several whole numbers: ``12``, ``[12, 30]``, or ``12,30`` as an option.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    tuple of int
+    """
     return tuple(integer(name, item) for item in _items(value))
 
 
 def numbers(name: str, value: Any) -> tuple[float, ...]:
-    """One or several numbers: ``12.5``, ``[12.5, 20]``, or ``12.5,20`` as an option."""
+    """Read one or several numbers: ``12.5``, ``[12.5, 20]``, or ``12.5,20`` as an option.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    tuple of float
+    """
     return tuple(number(name, item) for item in _items(value))
 
 
 def stages(name: str, value: Any) -> tuple[tuple[float, int], ...]:
-    """Frequency stages: ``[[3.0, 10], [5.0, 12]]``, or ``3:10,5:12`` as an option."""
+    """Read frequency stages: ``[[3.0, 10], [5.0, 12]]``, or ``3:10,5:12`` as an option.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    tuple of (float, int)
+        Corner frequency in Hz and number of iterations.
+    """
     pairs = [_items(item, ":") for item in _items(value)]
     if any(len(pair) != 2 for pair in pairs):
         raise InvalidTypeError(

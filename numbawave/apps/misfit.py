@@ -1,7 +1,7 @@
 """Misfits between predicted and observed records: pure functions in a sorted registry.
 
-Each takes records [..., time] of one real dtype and returns a scalar which is zero when they are equal. Each is a sum over
-traces, so a batch of shots adds its own part and the order of batches changes rounding only.
+Each takes records [..., time] of one real dtype and returns a scalar which is zero when they are equal. Each
+is a sum over traces, so a batch of shots adds its own part and the order of batches changes rounding only.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,17 @@ def l2(predicted: Tensor, observed: Tensor) -> Tensor:
 
     Not for records with a few wild samples (use `huber`) or of unknown amplitude (use `normalised`).
 
-    Source: Tarantola (1984), Geophysics 49, 1259-1266, doi:10.1190/1.1441754.
+    Parameters
+    ----------
+    predicted, observed : Tensor [..., time]
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Source
+    ------
+    Tarantola (1984), Geophysics 49, 1259-1266, doi:10.1190/1.1441754.
     """
     return 0.5 * (predicted - observed).square().sum()
 
@@ -27,7 +37,17 @@ def l2(predicted: Tensor, observed: Tensor) -> Tensor:
 def l1(predicted: Tensor, observed: Tensor) -> Tensor:
     """Sum of absolute differences: robust, with a kink at zero that slows the last iterations.
 
-    Source: Brossier, Operto & Virieux (2010), Geophysics 75(3), R37-R46, doi:10.1190/1.3379323.
+    Parameters
+    ----------
+    predicted, observed : Tensor [..., time]
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Source
+    ------
+    Brossier, Operto & Virieux (2010), Geophysics 75(3), R37-R46, doi:10.1190/1.3379323.
     """
     return (predicted - observed).abs().sum()
 
@@ -35,7 +55,17 @@ def l1(predicted: Tensor, observed: Tensor) -> Tensor:
 def huber(predicted: Tensor, observed: Tensor) -> Tensor:
     """Squared below, absolute above a threshold of half the root mean square of each observed trace.
 
-    Source: Guitton & Symes (2003), Geophysics 68, 1310-1319, doi:10.1190/1.1598124.
+    Parameters
+    ----------
+    predicted, observed : Tensor [..., time]
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Source
+    ------
+    Guitton & Symes (2003), Geophysics 68, 1310-1319, doi:10.1190/1.1598124.
     """
     threshold = 0.5 * observed.square().mean(-1, keepdim=True).sqrt() + torch.finfo(observed.dtype).tiny
     distance = (predicted - observed).abs()
@@ -46,19 +76,34 @@ def huber(predicted: Tensor, observed: Tensor) -> Tensor:
 def normalised(predicted: Tensor, observed: Tensor) -> Tensor:
     """One minus the zero-lag correlation of unit traces, summed: amplitudes do not matter, shapes do.
 
-    For data whose amplitudes the physics cannot match. Not when amplitudes carry the answer. Dead traces count nothing.
+    For data whose amplitudes the physics cannot match. Not when amplitudes carry the answer. Dead traces
+    count nothing.
 
-    Source: Choi & Alkhalifah (2012), Geophysical Prospecting 60, 748-758, doi:10.1111/j.1365-2478.2012.01079.x.
+    Parameters
+    ----------
+    predicted, observed : Tensor [..., time]
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Source
+    ------
+    Choi & Alkhalifah (2012), Geophysical Prospecting 60, 748-758,
+    doi:10.1111/j.1365-2478.2012.01079.x.
     """
     unit_predicted, unit_observed = _unit(predicted), _unit(observed)
-    # half the squared distance of unit vectors is one minus their correlation, and is exactly zero at equality
+    # half the squared distance of unit vectors is one minus their correlation, and is exactly zero at
+    # equality
     alive = (observed.abs().amax(-1) > 0).to(observed.dtype)
     return 0.5 * ((unit_predicted - unit_observed).square().sum(-1) * alive).sum()
 
 
 def _unit(traces: Tensor) -> Tensor:
     peak = traces.detach().abs().amax(-1, keepdim=True)
-    scaled = traces / torch.where(peak > 0, peak, torch.ones_like(peak))  # squares of small samples would underflow
+    scaled = traces / torch.where(
+        peak > 0, peak, torch.ones_like(peak)
+    )  # squares of small samples would underflow
     norm = scaled.square().sum(-1, keepdim=True)
     return scaled / torch.where(norm > 0, norm, torch.ones_like(norm)).sqrt()
 
@@ -66,10 +111,20 @@ def _unit(traces: Tensor) -> Tensor:
 def envelope(predicted: Tensor, observed: Tensor) -> Tensor:
     """Half the squared difference of the envelopes: works from farther away, sees less detail.
 
-    For a poor start model; follow it by `l2`. A thousandth of the observed trace's largest envelope is added in
-    quadrature to both, so that the gradient stays finite where the trace is silent.
+    For a poor start model; follow it by `l2`. A thousandth of the observed trace's largest envelope is added
+    in quadrature to both, so that the gradient stays finite where the trace is silent.
 
-    Source: Wu, Luo & Wu (2014), Geophysics 79(3), WA13-WA24, doi:10.1190/geo2013-0294.1.
+    Parameters
+    ----------
+    predicted, observed : Tensor [..., time]
+
+    Returns
+    -------
+    Tensor, scalar
+
+    Source
+    ------
+    Wu, Luo & Wu (2014), Geophysics 79(3), WA13-WA24, doi:10.1190/geo2013-0294.1.
     """
     energy_observed, energy_predicted = _energy(observed), _energy(predicted)
     floor = 1e-6 * energy_observed.amax(-1, keepdim=True) + torch.finfo(observed.dtype).tiny
@@ -86,7 +141,8 @@ def _energy(traces: Tensor) -> Tensor:
     if nt % 2 == 0:
         gain[nt // 2] = 1.0
     analytic = torch.fft.ifft(torch.fft.fft(traces) * gain)
-    return analytic.real.square() + analytic.imag.square()
+    energy: Tensor = analytic.real.square() + analytic.imag.square()
+    return energy
 
 
 MISFITS: dict[str, Misfit] = {
@@ -99,7 +155,15 @@ MISFITS: dict[str, Misfit] = {
 
 
 def get_misfit(name: str) -> Misfit:
-    """The misfit of this name.
+    """Look a misfit up.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    callable
 
     Raises
     ------
@@ -107,5 +171,7 @@ def get_misfit(name: str) -> Misfit:
         If there is none of that name.
     """
     if name not in MISFITS:
-        raise InvalidValueError("misfit", name, "there is no misfit of this name", f"use one of {', '.join(MISFITS)}")
+        raise InvalidValueError(
+            "misfit", name, "there is no misfit of this name", f"use one of {', '.join(MISFITS)}"
+        )
     return MISFITS[name]

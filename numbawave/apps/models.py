@@ -25,9 +25,10 @@ def layered_model(
 ) -> NDArray[np.float32]:
     """Draw a velocity model of a sedimentary basin.
 
-    Layers are laid down flat, with speeds that grow with depth of burial. Then the older ones, below an unconformity, are
-    tilted and folded, faults shift them, and a salt dome rises through them and drags them up at its flanks. All
-    displacements are proportional to the model's size, so the same seed on a finer grid shows the same geology.
+    Layers are laid down flat, with speeds that grow with depth of burial. Then the older ones, below an
+    unconformity, are tilted and folded, faults shift them, and a salt dome rises through them and drags them
+    up at its flanks. All displacements are proportional to the model's size, so the same seed on a finer grid
+    shows the same geology.
 
     Parameters
     ----------
@@ -55,13 +56,20 @@ def layered_model(
     """
     if len(shape) not in (2, 3) or min(shape) < 8 or len(grid_spacing) != len(shape):
         raise InvalidValueError(
-            "shape", tuple(shape), "needs 2 or 3 axes of 8 cells or more, with a spacing for each", "give (70, 200)"
+            "shape",
+            tuple(shape),
+            "needs 2 or 3 axes of 8 cells or more, with a spacing for each",
+            "give (70, 200)",
         )
     if not 0.0 <= water_fraction <= 0.5:
         raise InvalidValueError("water_fraction", water_fraction, "must lie in 0 to 0.5", "give 0.13")
     rng = np.random.default_rng(seed)
     z, y, x, width = _coordinates(shape, grid_spacing)
-    floor = water_fraction * (1.0 + 0.35 * _folds(rng, x, y, width, n_waves=4)) if water_fraction else np.zeros_like(x)
+    floor = (
+        water_fraction * (1.0 + 0.35 * _folds(rng, x, y, width, n_waves=4))
+        if water_fraction
+        else np.zeros_like(x)
+    )
     burial = z - floor
     age = _bury(rng, z, burial, x, y, width)
     age = _fault(rng, age, burial, x, y, width, n_faults)
@@ -77,7 +85,7 @@ def layered_model(
 
 
 def _coordinates(shape: Sequence[int], grid_spacing: Sequence[float]) -> tuple[Grid, Grid, Grid, float]:
-    """Depth from 0 to 1, x and y in units of the model's depth, [z, y, x] each; and the extent of x in those units."""
+    """Depth from 0 to 1, x and y in units of the model's depth, [z, y, x] each; and the extent of x."""
     n_z, n_x = shape[0], shape[-1]
     n_y = shape[1] if len(shape) == 3 else 1
     depth = n_z * grid_spacing[0]
@@ -103,7 +111,7 @@ def _folds(rng: np.random.Generator, x: Grid, y: Grid, width: float, n_waves: in
 
 
 def _bury(rng: np.random.Generator, z: Grid, burial: Grid, x: Grid, y: Grid, width: float) -> Grid:
-    """The depth at which each point's rock was laid down: gentle drape above an unconformity, folds and tilt below."""
+    """Depth at which each point's rock was laid down: drape above an unconformity, folds and tilt below."""
     drape = 0.05 * _folds(rng, x, y, width, n_waves=3)
     fold = 0.13 * _folds(rng, x, y, width, n_waves=5) + 0.12 * rng.choice([-1.0, 1.0]) * (x / width - 0.5)
     unconformity = 0.24 + 0.05 * _folds(rng, x, y, width, n_waves=3)
@@ -131,7 +139,7 @@ def _fault(
 
 
 def _dome(rng: np.random.Generator, z: Grid, x: Grid, y: Grid, width: float) -> tuple[Grid, Grid, Grid]:
-    """A salt dome: its uneven top, its radius at each depth (a bulb on a stem on a pillow), the distance from its axis."""
+    """A salt dome: its uneven top, its radius at each depth (bulb, stem, pillow), distance from its axis."""
     centre = width * rng.uniform(0.38, 0.62)
     lean = rng.uniform(-0.25, 0.25)
     rugged = 0.05 * _folds(rng, x, y, 0.35 * width, n_waves=4)
@@ -146,12 +154,17 @@ def _dome(rng: np.random.Generator, z: Grid, x: Grid, y: Grid, width: float) -> 
 
 
 def _sediment_speed(rng: np.random.Generator, age: Grid, burial: Grid, n_layers: int) -> Grid:
-    """Speed by layer (a trend plus its own rock's contrast) and by burial (compaction goes on inside a layer)."""
+    """Speed by layer (a trend plus its rock's contrast) and by burial (compaction inside a layer)."""
     thickness = rng.gamma(3.0, 1.0, n_layers)
     bounds = np.cumsum(thickness) / thickness.sum() * 1.35 - 0.05
     contrast = 170.0 * rng.standard_normal(n_layers + 1)
     contrast += 90.0 * np.where(np.arange(n_layers + 1) % 2, 1.0, -1.0)
     layer = np.searchsorted(bounds, age)
     laid_down = np.concatenate([[0.0], bounds])[layer]
-    speed = 1620.0 + 1350.0 * np.clip(laid_down, 0.0, 1.3) + contrast[layer] * np.clip(0.35 + laid_down, 0.35, 1.0)
-    return np.clip(speed + 450.0 * np.clip(burial, 0.0, 1.0), 1540.0, 3950.0)
+    speed = (
+        1620.0
+        + 1350.0 * np.clip(laid_down, 0.0, 1.3)
+        + contrast[layer] * np.clip(0.35 + laid_down, 0.35, 1.0)
+    )
+    found: Grid = np.clip(speed + 450.0 * np.clip(burial, 0.0, 1.0), 1540.0, 3950.0)
+    return found

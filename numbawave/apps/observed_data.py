@@ -15,8 +15,8 @@ from .problem import Problem
 def observed_records(problem: Problem, folder: Path) -> Tensor:
     """The records to be fitted.
 
-    Synthetic records are computed again whenever the kept ones are missing, damaged or of another job; the result is the
-    same bit for bit, so nothing depends on which of the two happened.
+    Synthetic records are computed again whenever the kept ones are missing, damaged or of another job; the
+    result is the same bit for bit, so nothing depends on which of the two happened.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _digest(records: np.ndarray) -> str:
 
 def _kept(path: Path, name: str) -> Tensor | None:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             records = archive["records"]
             if str(archive["origin"]) == name and str(archive["digest"]) == _digest(records):
                 return torch.from_numpy(records)

@@ -53,14 +53,20 @@ def draw_model(
         image = _section(axes[0], model, (spacing[0], spacing[1]), ("depth (km)", "x (km)"), limits, colours)
     else:
         middle = [n // 2 for n in model.shape]
-        grid = place.subgridspec(2, 2, wspace=0.35, hspace=0.45)
-        axes = [figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 0])]
+        long_z, long_y, long_x = (n * h for n, h in zip(model.shape, spacing, strict=True))
+        # panels as large as the slices they hold, or equal scales would leave most of each panel empty
+        grid = place.subgridspec(2, 2, width_ratios=(long_x, long_y), height_ratios=(long_z, long_y))
+        axes = [
+            figure.add_subplot(grid[0, 0]),
+            figure.add_subplot(grid[0, 1]),
+            figure.add_subplot(grid[1, 0]),
+        ]
         dz, dy, dx = spacing
         image = _section(axes[0], model[:, middle[1]], (dz, dx), ("depth (km)", "x (km)"), limits, colours)
         _section(axes[1], model[:, :, middle[2]], (dz, dy), ("depth (km)", "y (km)"), limits, colours)
         _section(axes[2], model[middle[0]], (dy, dx), ("y (km)", "x (km)"), limits, colours)
     axes[0].set_title(title, loc="left", fontweight="bold")
-    figure.colorbar(image, ax=axes, label=label, fraction=0.04 if model.ndim == 2 else 0.06, pad=0.02)
+    figure.colorbar(image, ax=axes, label=label, fraction=0.05, pad=0.02)
     return axes
 
 
@@ -79,7 +85,7 @@ def _section(
         cmap=colours,
         vmin=limits[0],
         vmax=limits[1],
-        aspect="auto" if across > 2 * down else "equal",
+        aspect="auto",
         interpolation="nearest",
     )
     axes.set_ylabel(labels[0])
@@ -87,10 +93,21 @@ def _section(
     return image
 
 
-def draw_gathers(figure: Figure, place: SubplotSpec, observed: Array, predicted: Array, dt: float, title: str) -> None:
-    """Draw two gathers [receiver, time] side by side, with one grey scale clipped at the 98th percentile of the first."""
+def draw_gathers(
+    figure: Figure, place: SubplotSpec, observed: Array, predicted: Array, dt: float, title: str
+) -> None:
+    """Draw two gathers side by side, with one grey scale clipped at the 95th percentile of the first.
+
+    Parameters
+    ----------
+    figure, place : matplotlib figure and a place in its grid
+    observed, predicted : ndarray [receiver, time]
+    dt : float
+        s.
+    title : str
+    """
     grid = place.subgridspec(1, 2, wspace=0.04)
-    clip = float(np.percentile(np.abs(observed), 98)) or 1.0
+    clip = float(np.percentile(np.abs(observed), 95)) or 1.0
     first: Axes | None = None
     for column, (name, gather) in enumerate((("observed", observed), ("predicted", predicted))):
         axes = figure.add_subplot(grid[0, column], sharey=first)
@@ -106,7 +123,16 @@ def draw_gathers(figure: Figure, place: SubplotSpec, observed: Array, predicted:
 
 
 def draw_losses(figure: Figure, place: SubplotSpec, losses: Array, iterations: Array, corners: Array) -> None:
-    """Draw each stage's misfit as a part of its first, over the iterations."""
+    """Draw each stage's misfit as a part of its first, over the iterations.
+
+    Parameters
+    ----------
+    figure, place : matplotlib figure and a place in its grid
+    losses : ndarray [iteration]
+        Over all stages.
+    iterations, corners : ndarray [stage]
+        Iterations, and the corner frequency in Hz, of each stage.
+    """
     axes = figure.add_subplot(place)
     end = 0
     for n, corner in zip(iterations.tolist(), corners.tolist(), strict=True):
@@ -153,14 +179,18 @@ def draw_result(arrays: Mapping[str, Array]) -> bytes:
     if true is not None:
         first = draw_model(figure, grid[0, 0], true, spacing, "true model", limits)[0]
         shots = arrays["shots"]
-        first.plot((shots[:, -1] + 0.5) * spacing[-1] / 1000, (shots[:, 0] + 0.5) * spacing[0] / 1000, "r*", ms=5)
+        first.plot(
+            (shots[:, -1] + 0.5) * spacing[-1] / 1000, (shots[:, 0] + 0.5) * spacing[0] / 1000, "r*", ms=5
+        )
     else:
         _draw_change(figure, grid[0, 0], result - start, spacing, "result - start")
     if true is not None:
         _draw_change(figure, grid[1, 1], result - start, spacing, "result - start")
     draw_losses(figure, grid[2, 0], arrays["losses"], arrays["iterations"], arrays["corners"])
     title = f"one shot below {arrays['corners'][-1]:g} Hz"
-    draw_gathers(figure, grid[2, 1], arrays["observed_gather"], arrays["predicted_gather"], float(arrays["dt"]), title)
+    draw_gathers(
+        figure, grid[2, 1], arrays["observed_gather"], arrays["predicted_gather"], float(arrays["dt"]), title
+    )
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=110)
     return stream.getvalue()

@@ -1,7 +1,6 @@
 """The arrays and numbers that a job stands for, loaded and checked before any work is done."""
 
 import hashlib
-import math
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +13,8 @@ from .acquisition import spread
 from .job import Job
 from .models import layered_model
 from .smoothing import smooth, water_layer
+from .time_axis import enough_samples, longest_step, peak_time
 from .velocity_file import load_array, load_velocity
-
-COURANT = 0.6
-"""dt vmax sqrt(sum 1/h^2) up to which the propagator needs no sub-steps."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,8 @@ class Problem:
         Tensor [n, receiver, time]
         """
         n = len(chosen)
-        # the bounds and the peak frequency, not each model and band, decide the time step and the absorbing layer:
-        # otherwise observed and predicted records would differ by more than the model
+        # the bounds and the peak frequency, not each model and band, decide the time step and the absorbing
+        # layer: otherwise observed and predicted records would differ by more than the model
         records: Tensor = scalar(
             velocity,
             list(self.spacing),
@@ -92,24 +89,44 @@ class Problem:
 
     def batches(self, chosen: Tensor) -> tuple[Tensor, ...]:
         """The chosen shots, in order, in groups that are propagated together."""
-        return chosen.split(self.job.batch_shots)
+        return torch.split(chosen, self.job.batch_shots)
 
     def record_all(self, velocity: Tensor, wavelet: Tensor) -> Tensor:
         """Records of every shot without a gradient, [shot, receiver, time]."""
         with torch.no_grad():
-            parts = [self.record(velocity, batch, wavelet) for batch in self.batches(torch.arange(len(self.shots)))]
+            parts = [
+                self.record(velocity, batch, wavelet) for batch in self.batches(torch.arange(len(self.shots)))
+            ]
         return torch.cat(parts)
 
     def digest(self) -> str:
         """A hash of every array that decides the result."""
         total = hashlib.sha256(repr((self.spacing, self.dt)).encode())
-        for array in (self.true, self.start, self.water, self.wavelet, self.shots, self.receivers, self.observed):
-            total.update(b"none" if array is None else repr(tuple(array.shape)).encode() + array.numpy().tobytes())
+        for array in (
+            self.true,
+            self.start,
+            self.water,
+            self.wavelet,
+            self.shots,
+            self.receivers,
+            self.observed,
+        ):
+            total.update(
+                b"none" if array is None else repr(tuple(array.shape)).encode() + array.numpy().tobytes()
+            )
         return total.hexdigest()
 
 
 def load_problem(job: Job) -> Problem:
     """Load and check everything that a job names.
+
+    Parameters
+    ----------
+    job : Job
+
+    Returns
+    -------
+    Problem
 
     Raises
     ------
@@ -124,16 +141,18 @@ def load_problem(job: Job) -> Problem:
     spacing = job.grid_spacing * (start.ndim if len(job.grid_spacing) == 1 else 1)
     if len(spacing) != start.ndim:
         rule = f"the model has {start.ndim} axes"
-        raise InvalidValueError("grid_spacing", job.grid_spacing, rule, "give one spacing, or one for each axis")
+        raise InvalidValueError(
+            "grid_spacing", job.grid_spacing, rule, "give one spacing, or one for each axis"
+        )
     water = _water(job, start)
     if job.start == "smooth":
         start = smooth(start, [job.start_smoothing / h for h in spacing], water)
     _check_bounds(job, true, start, water)
     dtype = getattr(torch, job.dtype)
-    dt = job.dt or _longest_step(job, spacing)
+    dt = job.dt or longest_step(job.vmax, spacing)
     shots = spread("shots", job.shots, shape, job.shot_depth)
     receivers = spread("receivers", job.receivers, shape, job.receiver_depth)
-    wavelet = _wavelet(job, dt, job.nt or _enough_samples(job, start, spacing, dt)).to(dtype)
+    wavelet = _wavelet(job, dt, job.nt or enough_samples(job, start, spacing, dt)).to(dtype)
     observed = None
     if job.observed != "synthetic":
         observed = torch.from_numpy(load_array("observed", job.observed)).to(dtype)
@@ -150,7 +169,9 @@ def _true_model(job: Job) -> Tensor | None:
         return None
     if job.model == "layered":
         shape = job.shape or (70, 200)
-        spacing = job.grid_spacing if len(job.grid_spacing) == len(shape) else job.grid_spacing[:1] * len(shape)
+        spacing = (
+            job.grid_spacing if len(job.grid_spacing) == len(shape) else job.grid_spacing[:1] * len(shape)
+        )
         return torch.from_numpy(layered_model(shape, spacing, job.seed)).to(torch.float64)
     return torch.from_numpy(load_velocity("model", job.model, job.shape))
 
@@ -173,7 +194,9 @@ def _water(job: Job, start: Tensor) -> Tensor:
         water = torch.zeros_like(start, dtype=torch.bool)
         water[: job.water] = True
     if bool(water.all()):
-        raise InvalidValueError("water", job.water, "every cell of the start model is water", "give the depth in cells")
+        raise InvalidValueError(
+            "water", job.water, "every cell of the start model is water", "give the depth in cells"
+        )
     return water
 
 
@@ -189,30 +212,13 @@ def _check_bounds(job: Job, true: Tensor | None, start: Tensor, water: Tensor) -
             raise InvalidValueError(name, getattr(job, name), rule, "widen vmin and vmax")
 
 
-def _longest_step(job: Job, spacing: tuple[float, ...]) -> float:
-    step = COURANT / (job.vmax * math.sqrt(sum(1.0 / h**2 for h in spacing)))
-    digits = 10.0 ** (2 - math.floor(math.log10(step)))  # three figures, rounded down
-    return math.floor(step * digits) / digits
-
-
-def peak_time(job: Job) -> float:
-    """When the wavelet peaks, s: late enough that neither it nor its filtered forms begin before time zero."""
-    return 1.5 / min(job.peak_frequency, *(corner for corner, _ in job.stages))
-
-
-def _enough_samples(job: Job, start: Tensor, spacing: tuple[float, ...], dt: float) -> int:
-    """Time for a reflection from the bottom to reach the far end at mean speed, with the wavelet and the fade."""
-    lengths = [n * h for n, h in zip(start.shape, spacing, strict=True)]
-    path = math.hypot(2 * lengths[0], *lengths[1:])
-    fade = 1.0 / min(corner for corner, _ in job.stages)
-    return math.ceil((path / float(start.mean()) + peak_time(job) + fade) / dt)
-
-
 def _wavelet(job: Job, dt: float, nt: int) -> Tensor:
     if job.wavelet == "ricker":
         return ricker(job.peak_frequency, nt, dt, peak_time(job), dtype=torch.float64)
     wavelet = torch.from_numpy(load_array("wavelet", job.wavelet))
     if wavelet.ndim != 1 or (job.nt and len(wavelet) != job.nt):
-        rule = f"has the shape {tuple(wavelet.shape)}, but a wavelet is [time] of nt = {job.nt or 'any'} samples"
+        rule = (
+            f"has the shape {tuple(wavelet.shape)}, but a wavelet is [time] of nt = {job.nt or 'any'} samples"
+        )
         raise InvalidValueError("wavelet", job.wavelet, rule, "correct either")
     return wavelet

@@ -23,9 +23,11 @@ class Summary:
     Attributes
     ----------
     model_error : (float, float) or None
-        Relative root mean square error of start and result inside the illuminated part; None without a true model.
+        Relative root mean square error of start and result inside the illuminated part; None without a true
+        model.
     data_error : (float, float)
-        Relative root mean square difference from the observed records, in the last stage's band, of start and result.
+        Relative root mean square difference from the observed records, in the last stage's band, of start and
+        result.
     corners : tuple of float
         Hz, of each stage.
     losses : tuple of tuple of float
@@ -55,8 +57,9 @@ class Summary:
         lines.append(f"{n_iterations} iterations in {self.seconds:.1f} s; files in {self.folder}")
         if self.model_error:
             lines.append(
-                "model error: root mean square of the difference over that of the true model, below the water, without\n"
-                f"the outer {EDGE:.0%} at each side and the lowest {EDGE:.0%}, where few waves pass"
+                "model error: root mean square of the difference over that of the true model, below\n"
+                f"the water, without the outer {EDGE:.0%} at each side and the lowest {EDGE:.0%}, "
+                "where few waves pass"
             )
         return "\n".join(lines)
 
@@ -70,8 +73,8 @@ def _row(name: str, start: float, result: float, percent: bool) -> str:
 def illuminated(water: Tensor) -> Tensor:
     """The part of a model in which its error is measured.
 
-    Below the water, above the lowest tenth, and without a tenth of the length at each end of the horizontal axes: few
-    reflected waves pass through what is left out, so no method could recover it.
+    Below the water, above the lowest tenth, and without a tenth of the length at each end of the horizontal
+    axes: few reflected waves pass through what is left out, so no method could recover it.
 
     Parameters
     ----------
@@ -90,7 +93,18 @@ def illuminated(water: Tensor) -> Tensor:
 
 
 def relative_error(found: Tensor, true: Tensor) -> float:
-    """Root mean square of the difference over that of the true values, summed in float64."""
+    """Root mean square of the difference over that of the true values.
+
+    Parameters
+    ----------
+    found, true : Tensor
+        Of one shape.
+
+    Returns
+    -------
+    float
+        Summed in float64.
+    """
     difference = (found.to(torch.float64) - true.to(torch.float64)).norm()
     return float(difference / true.to(torch.float64).norm().clamp_min(torch.finfo(torch.float64).tiny))
 
@@ -125,7 +139,9 @@ def conclude(problem: Problem, observed: Tensor, state: State, folder: Path) -> 
     model_error = None
     if problem.true is not None:
         inside = illuminated(problem.water)
-        errors = [relative_error(model[inside], problem.true[inside]) for model in (problem.start, state.model)]
+        errors = [
+            relative_error(model[inside], problem.true[inside]) for model in (problem.start, state.model)
+        ]
         model_error = (errors[0], errors[1])
     summary = Summary(
         model_error,
@@ -136,18 +152,28 @@ def conclude(problem: Problem, observed: Tensor, state: State, folder: Path) -> 
         str(folder),
     )
     middle = len(problem.shots) // 2
-    arrays = _arrays(problem, state, summary, band.observed[middle], records[1][middle])
+    line = _line_through(problem, middle)
+    arrays = _arrays(problem, state, summary, band.observed[middle, line], records[1][middle, line])
     stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
     write_atomically(folder / "result.npz", stream.getvalue())
     write_atomically(folder / "result.png", draw_result(arrays))
     return summary
 
 
+def _line_through(problem: Problem, shot: int) -> Tensor:
+    """The receivers that a gather shows: all in 2-D, in 3-D those of the line along x nearest the shot."""
+    if problem.start.ndim == 2:
+        return torch.arange(len(problem.receivers))
+    y = problem.receivers[:, 1]
+    nearest = y[(y - problem.shots[shot, 1]).abs().argmin()]
+    return torch.nonzero(y == nearest)[:, 0]
+
+
 def _arrays(
     problem: Problem, state: State, summary: Summary, observed: Tensor, predicted: Tensor
 ) -> "dict[str, np.ndarray]":
-    """The contents of result.npz; models in m/s, the gathers [receiver, time] of the middle shot in the last band."""
+    """The contents of result.npz; gathers [receiver, time] of the middle shot in the last band."""
     arrays = {
         "start": problem.start.numpy(),
         "result": state.model.numpy(),

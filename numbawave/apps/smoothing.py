@@ -9,8 +9,8 @@ from torch import Tensor
 def blur(field: Tensor, sigma: Sequence[float]) -> Tensor:
     """Convolve with a Gaussian along every axis; outside the grid the field counts as zero.
 
-    With zeros outside, the operator is a symmetric matrix, so it may stand between a gradient and its step without
-    turning a descent direction uphill.
+    With zeros outside, the operator is a symmetric matrix, so it may stand between a gradient and its step
+    without turning a descent direction uphill.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def _blur_axis(field: Tensor, axis: int, sigma: float) -> Tensor:
 def smooth(velocity: Tensor, sigma: Sequence[float], water: Tensor | None = None) -> Tensor:
     """Blur a velocity model for use as a start model, and keep its water as it is.
 
-    The weights of water and of everything beyond the grid are left out of each average (a normalised convolution), so the
-    sea floor stays sharp and the edges are not pulled down.
+    The weights of water and of everything beyond the grid are left out of each average (a normalised
+    convolution), so the sea floor stays sharp and the edges are not pulled down.
 
     Parameters
     ----------
@@ -62,7 +62,9 @@ def smooth(velocity: Tensor, sigma: Sequence[float], water: Tensor | None = None
     """
     rock = torch.ones_like(velocity, dtype=torch.float64) if water is None else (~water).to(torch.float64)
     weight = blur(rock, sigma)
-    averaged = blur(rock * velocity.to(torch.float64), sigma) / weight.clamp_min(torch.finfo(torch.float64).tiny)
+    averaged = blur(rock * velocity.to(torch.float64), sigma) / weight.clamp_min(
+        torch.finfo(torch.float64).tiny
+    )
     return torch.where(rock > 0, averaged, velocity.to(torch.float64)).to(velocity.dtype)
 
 

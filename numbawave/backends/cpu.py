@@ -74,6 +74,7 @@ class Cpu:
         function = getattr(load(title, source(run.setup, direction, variant, run.dtype.name)), direction)
         integers = grid_integers(run, program)
         values = {"first_step": first, "last_step": last, "kept_step": 0, "stride": run.stride}
+        values["per_stride"] = run.dtype.type(1.0 / run.stride)
         values["parts"] = _parts(run.grid, integers, numba.get_num_threads())
         for axis in run.grid.axes:
             values[f"per_{axis.name}"] = run.dtype.type(1.0 / axis.spacing)

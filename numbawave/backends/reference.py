@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from numbawave.codegen.expression import Names
 from numbawave.stencil.form import Derivative, Field, Form, Named, Parameter, Read, Scaled, Source, Sum
-from numbawave.stencil.program import Stage, coefficients
+from numbawave.stencil.program import Image, Stage, coefficients
 
 Array = NDArray[Any]
 
@@ -35,8 +36,6 @@ class Reference:
                 for form, value in zip(kept, values, strict=False):
                     slot = arrays["history"][step // run.stride, channel]
                     slot[...] = grid.masked(value).reshape(slot.shape)
-                    for source in run.setup.forward.sources:
-                        grid.inject(slot.reshape(-1), form, source, step)
                     channel += 1
 
     def adjoint(self, run: Any, arrays: dict[str, Array], first: int, last: int, history: bool) -> None:
@@ -52,6 +51,9 @@ class Reference:
                     past = arrays["history"][step // run.stride, kept.index(image.kept)]
                     product = grid.value(image.adjoint) * past.reshape(run.shots, *run.grid.shape)
                     arrays[f"gradient_{image.parameter.name}"] += product if run.batched else product.sum(0)
+                for image in stage.images if history else ():
+                    for source in run.setup.forward.sources:
+                        grid.image_source(image, source, step)
                 grid.advance(stage)
             for record in run.setup.forward.records:
                 points, residual = arrays[f"receivers_{record.name}"], arrays[f"residual_{record.name}"][step]
@@ -139,8 +141,20 @@ class _Grid:
 
     def inject(self, target: Array, form: Form, source: Source, step: int) -> None:
         """Add a source's amplitude, times its coefficients in a form, at its cells."""
+        for value in self.amplitude(form, source, step):
+            np.add.at(target, self.arrays[f"cells_{source.name}"], value)
+
+    def image_source(self, image: Image, source: Source, step: int) -> None:
+        """Add the image of what a source injected; unlike history it is there at every step."""
+        gradient = self.arrays[f"gradient_{image.parameter.name}"].reshape(-1)
+        for value in self.amplitude(image.kept, source, step):
+            adjoint = self.value(image.adjoint).reshape(-1)[self.arrays[f"cells_{source.name}"]]
+            np.add.at(gradient, self.arrays[f"model_cells_{source.name}"], adjoint * value / self.run.stride)
+
+    def amplitude(self, form: Form, source: Source, step: int) -> Iterator[Array]:
+        """A source's amplitude times each of its coefficients in a form."""
         for number, factors in coefficients(form, source):
             value = self.arrays[f"amplitude_{source.name}"][step] * self.run.dtype.type(number)
             for factor in factors:
                 value = value * self.arrays[factor.name].flat[self.arrays[f"model_cells_{source.name}"]]
-            np.add.at(target, self.arrays[f"cells_{source.name}"], value)
+            yield value

@@ -40,9 +40,6 @@ def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: Hi
         page.sweep(f"forward_{position}", stage, kept[position], first, forward=True)
         for target, source, form in stage.injections():
             page.inject(f"{page.array(target.name)}[i]", source, form)
-        for k, form in enumerate(kept[position] if history != "none" else ()):
-            for source in dict.fromkeys(node for node in walk(form) if isinstance(node, Source)):
-                page.inject(f"history[kept + index({first + k}) * shots * cells + index(i)]", source, form, keeping=True)
     return page.text("forward", sum(len(forms) for forms in kept))
 
 
@@ -72,6 +69,8 @@ def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, acc
             body = Body(page.names, [form])
             value = body.value(form)
             page.points(f"cells_{source.name}", [*body.lines, f"gradient_{source.name}[at + q] = {value}"])
+        if history != "none":
+            page.source_images(stage)
         page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False)
     for name in records:
         scale = f"{page.array(adjoint.scales[name].name)}[m] * " if name in adjoint.scales else ""
@@ -99,25 +98,36 @@ class _Page:
         """Use an array in the loop."""
         return self.names.array(name)
 
-    def points(self, cells: str, lines: list[str], keeping: bool = False) -> None:
+    def points(self, cells: str, lines: list[str]) -> None:
         """Lines at each of some cells: ``i`` and ``m`` are its indices, ``at + q`` the sample of this step."""
         found = re.findall(r"(\w+)\[", "\n".join(lines))
         model = [f"m = model_{cells}[q]"] if any("[m]" in line for line in lines) else []
         for name in (cells, *(["model_" + cells] if model else []), *found):
             self.array(name)
         loop = [f"at = step * {cells}.size", f"for q in range({cells}.size):", f"    i = {cells}[q]"]
-        block = [*loop, *("    " + line for line in [*model, *lines])]
-        self.lines += self._if_keeping(block) if keeping else block
+        self.lines += [*loop, *("    " + line for line in [*model, *lines])]
 
-    def inject(self, target: str, source: Source, form: Form, keeping: bool = False) -> None:
+    def inject(self, target: str, source: Source, form: Form) -> None:
         """Add a source's amplitude, times its coefficients, at its cells."""
+        self.points(f"cells_{source.name}", self._amplitude(target, source, form))
+
+    def source_images(self, stage: Stage) -> None:
+        """Images of what sources inject: theirs is the whole record, so every step counts, whatever history keeps."""
+        for image in stage.images:
+            for source in dict.fromkeys(node for node in walk(image.kept) if isinstance(node, Source)):
+                body = Body(self.names, [image.adjoint])
+                extra = [self.names.scalar("per_stride"), body.value(image.adjoint)]
+                lines = self._amplitude(f"gradient_{image.parameter.name}[m]", source, image.kept, extra)
+                self.points(f"cells_{source.name}", [*body.lines, *lines])
+
+    def _amplitude(self, target: str, source: Source, form: Form, extra: Sequence[str] = ()) -> list[str]:
         lines = []
         for number, factors in coefficients(form, source):
             terms = [] if abs(number) == 1.0 else [self.names.constant(abs(number))]
             terms += [f"{factor.name}[m]" for factor in factors if isinstance(factor, Parameter)]
             sign = "-" if number < 0 else "+"
-            lines.append(f"{target} {sign}= {' * '.join([*terms, f'amplitude_{source.name}[at + q]'])}")
-        self.points(f"cells_{source.name}", lines, keeping)
+            lines.append(f"{target} {sign}= {' * '.join([*terms, *extra, f'amplitude_{source.name}[at + q]'])}")
+        return lines
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
         """Run a stage over the grid, with and without history as this module needs, and rotate its buffers."""
@@ -140,9 +150,6 @@ class _Page:
         for buffered in (f.name for f in stage.fields if stage.buffered(f)):
             self.lines.append(f"{buffered}, {buffered}_next = {buffered}_next, {buffered}")
 
-    def _if_keeping(self, lines: list[str]) -> list[str]:
-        return ["if keeping:", *("    " + line for line in lines)] if self.history == "some" else lines
-
     def text(self, name: str, channels: int) -> str:
         """The whole module, with the loop over time under this name."""
         steps = "range(first_step, last_step)" if name == "forward" else "range(last_step - 1, first_step - 1, -1)"
@@ -154,6 +161,7 @@ class _Page:
             keeping += ["keeping = (step - kept_step) % stride == 0"] if self.history == "some" else []
         slabs = frozenset().union(*(stage.slabs() for stage in self.program.stages))
         fixed = ["shots", "cells", "model_step", *axis_integers(self.program.axes, slabs)]
+        self.arguments.update(dict.fromkeys(self.names.scalars))
         scalars = [a for a in self.arguments if a.startswith("per_")]
         arrays = sorted(set(self.arguments) - set(fixed) - set(scalars))
         signature = ["first_step", "last_step", *extra, "parts", *fixed, *arrays, *scalars]

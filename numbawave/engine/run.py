@@ -119,20 +119,25 @@ class Run:
         records = {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}
         return records, {name: arrays[array] for name, _, array in self.state_names()}
 
-    def adjoint(self, parameters: Mapping[str, Array], residuals: Mapping[str, Array], final: Mapping[str, Array],
-                image: bool, want_state: bool) -> tuple[Arrays, Arrays, Arrays]:  # fmt: skip
+    def residual(self, record: str, values: Any) -> Array:
+        """Cotangents of a record as the adjoint reads them, zero for None."""
+        shape = (self.steps, self.cells[f"receivers_{record}"].size)
+        return np.zeros(shape, self.dtype) if values is None else np.ascontiguousarray(values, self.dtype)
+
+    def adjoint(self, parameters: Mapping[str, Array], amplitudes: Mapping[str, Array], residuals: Mapping[str, Array],
+                final: Mapping[str, Array], history: Array | None, want_state: bool) -> tuple[Arrays, Arrays, Arrays]:  # fmt: skip
         """Step back through time.
 
         Parameters
         ----------
-        parameters : mapping of str to ndarray
-            The grids of the forward run.
+        parameters, amplitudes : mapping of str to ndarray
+            Those of the forward run.
         residuals : mapping of str to ndarray
             Cotangents of the records, ``[step, shot * receiver]``.
         final : mapping of str to ndarray
             Cotangents of the final state; what is absent is zero.
-        image : bool
-            Whether the gradients of the parameter grids are wanted; the forward run must have kept history.
+        history : ndarray or None
+            What the forward run kept; None where the gradients of the parameter grids are not wanted.
         want_state : bool
             Whether the gradients of the initial state are wanted.
 
@@ -141,6 +146,7 @@ class Run:
         parameters, amplitudes, state : dict of str to ndarray
             Gradients, shaped like what they are gradients of.
         """
+        image = history is not None
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
             arrays[f"adjoint_{array}"] = self._scaled(parameters, name, field_, final.get(name))
@@ -150,20 +156,20 @@ class Run:
             arrays[f"residual_{record.name}"] = residuals[record.name]
         for source in self.setup.forward.sources:
             points = self.cells[f"cells_{source.name}"].size
+            arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
             arrays[f"gradient_{source.name}"] = np.zeros((self.steps, points), self.dtype)
         for parameter in self.setup.forward.parameters:
             arrays[f"gradient_{parameter.name}"] = np.zeros_like(parameters[parameter.name]) if image else np.empty(0, self.dtype)
-        if image:
-            assert self.history is not None
-            arrays["history"] = self.history
+        if history is not None:
+            arrays["history"] = history
         self._loop(self.backend.adjoint, arrays, image)
         gradients = self._gradients(arrays, parameters) if image else {}
-        amplitudes = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
+        traces = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
         state = {}
         if want_state:
             for name, field_, array in self.state_names():
                 state[name] = self._unscaled(parameters, name, field_, arrays[f"adjoint_{array}"])
-        return gradients, amplitudes, state
+        return gradients, traces, state
 
     def _common(self, parameters: Mapping[str, Array]) -> Arrays:
         arrays: Arrays = {name: grid for name, grid in parameters.items()}

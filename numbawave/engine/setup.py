@@ -13,7 +13,7 @@ from numbawave.stencil.trace import trace
 from numbawave.stencil.transpose import Adjoint, transpose
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setup:
     """A forward program, its adjoint, and the grid that both need.
 

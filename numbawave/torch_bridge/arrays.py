@@ -1,0 +1,80 @@
+"""Arrays in and out: tensors, and anything else that speaks DLPack, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from numbawave.errors import InvalidTypeError
+
+DTYPES = {torch.float32: np.dtype("float32"), torch.float64: np.dtype("float64")}
+
+
+def tensor(argument: str, value: Any) -> torch.Tensor:
+    """A tensor that shares its memory with what was given.
+
+    Parameters
+    ----------
+    argument : str
+    value : torch.Tensor, numpy.ndarray or other array with ``__dlpack__``
+
+    Returns
+    -------
+    torch.Tensor
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is no array, or not of float32 or float64.
+    """
+    if not isinstance(value, torch.Tensor):
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not value.flags.writeable:
+            value = value.copy()
+        try:
+            value = torch.from_numpy(value) if isinstance(value, np.ndarray) else torch.from_dlpack(value)
+        except (TypeError, ValueError, AttributeError, RuntimeError, BufferError) as error:
+            raise InvalidTypeError(argument, type(value).__name__, "is an array: a torch tensor, or one with __dlpack__",
+                                   "convert it with torch.as_tensor")  # fmt: skip
+    if value.dtype not in DTYPES:
+        raise InvalidTypeError(argument, str(value.dtype), "is of float32 or float64",
+                               f"convert it: {argument}.to(torch.float32)")  # fmt: skip
+    if value.is_sparse or value.layout != torch.strided:
+        raise InvalidTypeError(argument, str(value.layout), "is a dense tensor", f"use {argument}.to_dense()")
+    return value
+
+
+def alike(argument: str, value: Any, model: torch.Tensor, model_name: str) -> torch.Tensor:
+    """A tensor of the model's dtype and device.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is of another dtype or lies on another device; the message names both.
+    """
+    given = tensor(argument, value)
+    if given.device != model.device:
+        raise InvalidTypeError(argument, str(given.device), f"must lie where {model_name} does, on {model.device}",
+                               f"move it: {argument}.to({str(model.device)!r})")  # fmt: skip
+    if given.dtype != model.dtype:
+        raise InvalidTypeError(argument, str(given.dtype), f"must have the dtype of {model_name}, {model.dtype}",
+                               f"convert it: {argument}.to({model.dtype})")  # fmt: skip
+    return given
+
+
+def numpy_view(value: torch.Tensor) -> NDArray[Any]:
+    """The tensor's own memory as a NumPy array, contiguous."""
+    return value.detach().contiguous().numpy()
+
+
+def give_back(like: Any) -> Callable[[torch.Tensor], Any]:
+    """How results are returned to a caller who gave an array like this one: tensors for a tensor, else its own kind."""
+    if isinstance(like, torch.Tensor):
+        return lambda result: result
+    if isinstance(like, np.ndarray):
+        return lambda result: result.numpy()
+    space = like.__array_namespace__() if hasattr(like, "__array_namespace__") else None
+    return space.from_dlpack if space is not None else lambda result: result

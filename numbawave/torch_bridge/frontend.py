@@ -1,0 +1,303 @@
+"""Everything before propagation: arguments checked, what was left out inferred, the run laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from numbawave.backends.base import Backend
+from numbawave.boundary.cpml import Damping
+from numbawave.engine.run import Run
+from numbawave.engine.setup import Setup, setup
+from numbawave.equations import Equation
+from numbawave.errors import BackendError, InvalidTypeError, InvalidValueError
+from numbawave.grid.axes import axis_names, per_axis, per_face
+from numbawave.grid.domain import Domain
+from numbawave.grid.weights import check_accuracy
+from numbawave.survey.geometry import check_amplitudes, check_locations
+from numbawave.survey.models import check_speed
+from numbawave.survey.spectrum import peak_frequency
+from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
+from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
+from numbawave.torch_bridge.options import Options
+from numbawave.torch_bridge.result import AuxiliaryState
+
+Cells = NDArray[np.int64]
+
+WAVEFIELDS = {"wavefield": "wavefield_0", "wavefield_previous": "wavefield_m1"}
+"""Public names of the state's wavefields."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that was checked and laid out, ready to run.
+
+    Attributes
+    ----------
+    run : Run
+    models : dict of str to torch.Tensor
+    amplitudes : torch.Tensor [shot, source, time] or None
+    time : TimeStep
+    nt : int
+    widths : tuple of (int, int)
+    receivers : int
+        Receivers a shot.
+    """
+
+    run: Run
+    models: dict[str, torch.Tensor]
+    amplitudes: torch.Tensor | None
+    time: TimeStep
+    nt: int
+    widths: tuple[tuple[int, int], ...]
+    receivers: int
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What a run that continues this one must share."""
+        setup_, grid = self.run.setup, self.run.grid
+        return {
+            "equation": setup_.forward.name,
+            "shape": tuple(axis.cells for axis in grid.axes),
+            "pml_width": self.widths,
+            "accuracy": setup_.accuracy,
+            "internal_dt": self.time.internal_dt,
+            "shots": self.run.shots,
+        }
+
+
+def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options) -> Prepared:
+    """Check a call and lay out its run; nothing is propagated.
+
+    Parameters
+    ----------
+    equation : Equation
+    given : mapping of str to array
+        The models by name.
+    grid_spacing : float or sequence of float
+    dt : float
+    options : Options
+
+    Returns
+    -------
+    Prepared
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, BackendError
+        Naming the argument, its value, the rule and the remedy.
+    """
+    first = equation.models[0].name
+    models = {first: tensor(first, given[first])}
+    models |= {m.name: alike(m.name, given[m.name], models[first], first) for m in equation.models[1:]}
+    backend = _backend(options.backend, models[first], first)
+    ndim = _ndim(options, grid_spacing, models[first])
+    shape = _grid_shape(models, ndim)
+    spacing = per_axis("grid_spacing", grid_spacing, ndim)
+    widths = per_face("pml_width", options.pml_width, ndim)
+    accuracy = check_accuracy(options.accuracy)
+    sources, receivers, shots = _survey(options, models, shape, spacing)
+    models = {name: _per_shot(name, model, ndim, shots) for name, model in models.items()}
+    amplitudes, nt = _amplitudes(options, sources, models[first], first)
+    memory = _memory(options)
+    lowest, highest = check_speed(equation.speed, numpy_view(models[equation.speed]), ndim)
+    max_vel = _max_vel(options.max_vel or (memory.max_vel if memory else None), highest)
+    time = internal_time_step(_number("dt", dt), spacing, max_vel, check_courant_number(options.courant_number, accuracy))
+    frequency = options.pml_freq or (memory.pml_freq if memory else None)
+    if frequency is None:
+        frequency = peak_frequency(numpy_view(amplitudes) if amplitudes is not None else [], time.dt)
+    absorbing = frozenset(name for name, width in zip(axis_names(ndim), widths, strict=True) if sum(width))
+    setup_ = setup(equation, ndim, accuracy, absorbing)
+    grid = setup_.domain(shape, widths, spacing)
+    batched = any(model.ndim > ndim for model in models.values())
+    interval = options.model_gradient_sampling_interval
+    run = Run(
+        setup_,
+        grid,
+        shots,
+        nt * time.step_ratio,
+        DTYPES[models[first].dtype],
+        Damping(time.internal_dt, max_vel, frequency),
+        backend,
+        _cells(setup_, grid, sources, receivers, shots, batched),
+        batched,
+        1 if interval == "internal" else int(interval) * time.step_ratio,
+    )
+    prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
+    if memory is not None:
+        _check_layout(memory, prepared.layout)
+    return prepared
+
+
+def _number(argument: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(argument, value, "is a number", "give the time between samples") from error
+
+
+def _backend(name: str, model: torch.Tensor, argument: str) -> Backend:
+    from numbawave.backends import BACKENDS
+
+    if name != "auto" and name not in BACKENDS:
+        raise InvalidValueError("backend", name, f"is one of auto, {', '.join(sorted(BACKENDS))}", "choose one of these")
+    if model.device.type != "cpu":
+        raise BackendError(argument, str(model.device), "this version propagates on the CPU", f"move it: {argument}.cpu()")
+    return BACKENDS["cpu" if name == "auto" else name]()
+
+
+def _ndim(options: Options, grid_spacing: Any, model: torch.Tensor) -> int:
+    """Axes of the grid: as the locations say, else the spacing, else the model."""
+    for locations in (options.source_locations, options.receiver_locations):
+        if locations is not None and np.ndim(locations) == 3:
+            return int(np.shape(locations)[-1])
+    return len(grid_spacing) if isinstance(grid_spacing, Sequence) and len(grid_spacing) > 1 else model.ndim
+
+
+def _grid_shape(models: Mapping[str, torch.Tensor], ndim: int) -> tuple[int, ...]:
+    axis_names(ndim)
+    shapes = {name: tuple(model.shape[model.ndim - ndim :]) for name, model in models.items()}
+    for name, model in models.items():
+        if model.ndim not in (ndim, ndim + 1):
+            raise InvalidValueError(name, f"shape {list(model.shape)}", f"locations and spacing say that the grid has {ndim} axes",
+                                    "give the model as [*grid] or [shot, *grid], and locations as [shot, point, ndim]")  # fmt: skip
+        if shapes[name] != next(iter(shapes.values())):
+            raise InvalidValueError(name, f"shape {list(model.shape)}", "all models have one grid",
+                                    f"bring it to the shape of {next(iter(shapes))}, {list(next(iter(shapes.values())))}")  # fmt: skip
+        if 0 in model.shape:
+            raise InvalidValueError(name, f"shape {list(model.shape)}", "a model has cells", "give at least one along each axis")
+    return next(iter(shapes.values()))
+
+
+def _survey(
+    options: Options, models: Mapping[str, torch.Tensor], shape: tuple[int, ...], spacing: tuple[float, ...]
+) -> tuple[Cells, Cells, int]:
+    """Checked locations of sources and receivers, and the number of shots."""
+    shots: int | None = None
+    found = {}
+    for name in ("source_locations", "receiver_locations"):
+        locations = getattr(options, name)
+        if locations is not None:
+            locations = locations.detach().cpu().numpy() if isinstance(locations, torch.Tensor) else locations
+            found[name] = check_locations(name, locations, shots, shape, spacing)
+            shots = found[name].shape[0]
+    states = [options.wavefield_0, options.wavefield_m1, *_state(options).values()]
+    for value in (*states, *models.values()):
+        if shots is None and hasattr(value, "ndim") and value.ndim == len(shape) + 1:
+            shots = value.shape[0]
+    shots = 1 if shots is None else shots
+    if shots < 1:
+        raise InvalidValueError("source_locations", "0 shots", "there is at least one shot", "give locations for one")
+    none = np.zeros((shots, 0, len(shape)), np.int64)
+    return found.get("source_locations", none), found.get("receiver_locations", none), shots
+
+
+def _per_shot(name: str, model: torch.Tensor, ndim: int, shots: int) -> torch.Tensor:
+    if model.ndim == ndim:
+        return model
+    if model.shape[0] not in (1, shots):
+        raise InvalidValueError(name, f"{model.shape[0]} models", f"there are {shots} shots", "give one model, or one for each shot")
+    return model[0] if model.shape[0] == 1 else model
+
+
+def _amplitudes(options: Options, sources: Cells, model: torch.Tensor, name: str) -> tuple[torch.Tensor | None, int]:
+    """Source amplitudes and the number of the caller's time steps."""
+    if options.source_amplitudes is None:
+        if options.nt is None:
+            raise InvalidValueError("nt", "None", "a call without sources says how long it runs", "give nt or source amplitudes")
+        return None, options.nt
+    amplitudes = alike("source_amplitudes", options.source_amplitudes, model, name)
+    nt = check_amplitudes("source_amplitudes", tuple(amplitudes.shape), sources)
+    if options.nt not in (None, nt):
+        raise InvalidValueError("nt", options.nt, f"the source amplitudes have {nt} samples", "leave nt out, or pad the amplitudes")
+    if not bool(torch.isfinite(amplitudes.detach()).all()):
+        shot, point, step = (int(k) for k in torch.nonzero(~torch.isfinite(amplitudes.detach()))[0])
+        value = f"{float(amplitudes[shot, point, step])} at shot {shot}, source {point}, sample {step}"
+        raise InvalidValueError("source_amplitudes", value, "amplitudes are finite", "mend this sample")
+    return amplitudes, nt
+
+
+def _max_vel(given: float | None, highest: float) -> float:
+    # A bound that the model itself was rounded from is let pass: float32 holds seven digits.
+    if given is not None and highest > given * (1 + 1e-6):
+        raise InvalidValueError("max_vel", given, f"the model's largest speed is {highest:.6g}, so steps could be unstable",
+                                f"give at least {highest:.6g}, or leave it out")  # fmt: skip
+    return highest if given is None else float(given)
+
+
+def _state(options: Options) -> dict[str, Any]:
+    """The parts of ``initial_state`` by public name."""
+    given = options.initial_state
+    if given is None:
+        return {}
+    parts = dict(getattr(given, "final_state", given))
+    unknown = set(parts) - {*WAVEFIELDS.values(), "auxiliary_state"}
+    if unknown:
+        raise InvalidValueError("initial_state", sorted(unknown), "holds wavefield_0, wavefield_m1 and auxiliary_state",
+                                "pass what an earlier call returned")  # fmt: skip
+    for name in WAVEFIELDS.values():
+        if name in parts and getattr(options, name) is not None:
+            raise InvalidValueError(name, "given twice", "it is in initial_state too", "give it in one place")
+    return parts
+
+
+def _memory(options: Options) -> AuxiliaryState | None:
+    memory = _state(options).get("auxiliary_state")
+    if memory is not None and not isinstance(memory, AuxiliaryState):
+        raise InvalidTypeError("initial_state", type(memory).__name__, "auxiliary_state is what an earlier call returned",
+                               "pass out or out.final_state")  # fmt: skip
+    return memory
+
+
+def _check_layout(memory: AuxiliaryState, layout: dict[str, Any]) -> None:
+    for name, value in layout.items():
+        if memory.layout[name] != value:
+            raise InvalidValueError("initial_state", f"{name} {memory.layout[name]}", f"this call has {name} {value}",
+                                    f"go on with the {name} of the run that you continue")  # fmt: skip
+
+
+def _cells(
+    setup_: Setup, grid: Domain, sources: Cells, receivers: Cells, shots: int, batched: bool
+) -> dict[str, NDArray[np.int64]]:
+    """Flat indices of sources and receivers, into the fields of all shots and into the parameter grids."""
+    found = {}
+    origins = np.array([axis.origin for axis in grid.axes])
+    shot = np.arange(shots)[:, None] * grid.cells
+    prefixes = {f"cells_{s.name}": sources for s in setup_.forward.sources}
+    prefixes |= {f"receivers_{r.name}": receivers for r in setup_.forward.records}
+    for name, locations in prefixes.items():
+        flat = np.ravel_multi_index(tuple(np.moveaxis(locations + origins, -1, 0)), grid.shape)
+        found[name] = (flat + shot).reshape(-1)
+        found[f"model_{name}"] = (flat + (shot if batched else 0)).reshape(-1)
+    return found
+
+
+def initial_state(prepared: Prepared, options: Options) -> dict[tuple[str, str], torch.Tensor]:
+    """Initial wavefields and memory variables on the padded grid, by what ``Propagation`` calls them."""
+    from numbawave.torch_bridge.padding import zero_pad
+
+    run, parts = prepared.run, _state(options)
+    model_name, model = next(iter(prepared.models.items()))
+    found = {}
+    for inner, public in WAVEFIELDS.items():
+        value = parts.get(public, getattr(options, public))
+        if value is None:
+            continue
+        value = alike(public, value, model, model_name)
+        layered = tuple(axis.stop - axis.first for axis in run.grid.axes)
+        bare = tuple(axis.cells for axis in run.grid.axes)
+        if tuple(value.shape) == (run.shots, *bare) and bare != layered:
+            value = torch.nn.functional.pad(value, [w for a in reversed(run.grid.axes) for w in (a.low, a.high)])
+        elif tuple(value.shape) != (run.shots, *layered):
+            raise InvalidValueError(public, f"shape {list(value.shape)}", f"must be {[run.shots, *bare]} or, with layers, "
+                                    f"{[run.shots, *layered]}", "give a value for every cell of every shot")  # fmt: skip
+        found["state", inner] = zero_pad(value, run.grid)
+    memory = _memory(options)
+    for name, value in (memory.tensors if memory else {}).items():
+        found["state", name] = alike("initial_state", value, model, model_name)
+    return found

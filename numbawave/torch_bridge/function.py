@@ -1,0 +1,60 @@
+"""The one autograd Function: every equation's run forward and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from numbawave.engine.run import Run
+from numbawave.torch_bridge.arrays import numpy_view
+
+
+class Propagation(torch.autograd.Function):
+    """Parameter grids, amplitudes and an initial state in; records and the final state out.
+
+    ``apply(run, keep, names, *tensors)``: ``names`` says what each tensor is, ``("parameter", "c")`` and the like.
+    """
+
+    @staticmethod
+    def forward(run: Run, keep: bool, names: tuple[tuple[str, str], ...], *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Run forward; the history stays with the run until it is saved for the backward pass."""
+        given: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}, "state": {}}
+        for (kind, name), value in zip(names, tensors, strict=True):
+            given[kind][name] = numpy_view(value)
+        records, state = run.forward(given["parameter"], given["amplitude"], given["state"], keep)
+        return tuple(torch.from_numpy(value) for value in (*records.values(), *state.values()))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        """Save what the adjoint reads; torch frees it after the backward pass, the history included."""
+        ctx.run, _, ctx.names, *tensors = inputs
+        ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if kind != "state"]
+        history = [] if ctx.run.history is None else [torch.from_numpy(ctx.run.history)]
+        ctx.run.history = None
+        ctx.save_for_backward(*(tensors[position] for position in ctx.read), *history)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Run the adjoint; None for each input that needs no gradient."""
+        run: Run = ctx.run
+        saved = [numpy_view(value) for value in ctx.saved_tensors]
+        read: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}}
+        for position, value in zip(ctx.read, saved, strict=False):
+            kind, name = ctx.names[position]
+            read[kind][name] = value
+        history = saved[len(ctx.read)] if len(saved) > len(ctx.read) else None
+        wanted = dict(zip(ctx.names, ctx.needs_input_grad[3:], strict=True))
+        records = run.setup.forward.records
+        residuals = {r.name: run.residual(r.name, g) for r, g in zip(records, gradients, strict=False)}
+        states = zip(run.state_names(), gradients[len(records) :], strict=True)
+        final = {name: numpy_view(g) for (name, _, _), g in states if g is not None}
+        image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
+        state = any(need for (kind, _), need in wanted.items() if kind == "state")
+        computed = run.adjoint(*read.values(), residuals, final, history if image else None, state)
+        found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))
+        results = [torch.from_numpy(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
+        return (None, None, None, *results)

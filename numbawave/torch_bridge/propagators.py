@@ -1,0 +1,249 @@
+"""The public calls: every equation as a function and as a module."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from numbawave.equations import EQUATIONS, SCALAR, Equation
+from numbawave.errors import InvalidValueError, NonFiniteError
+from numbawave.survey.resampling import downsample, upsample
+from numbawave.torch_bridge.arrays import give_back
+from numbawave.torch_bridge.frontend import WAVEFIELDS, Prepared, initial_state, prepare
+from numbawave.torch_bridge.function import Propagation
+from numbawave.torch_bridge.options import Options
+from numbawave.torch_bridge.padding import interior, replicate, zero_pad
+from numbawave.torch_bridge.result import AuxiliaryState, PropagatorOutput, RunInfo
+
+
+def propagate(
+    equation: Equation, models: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options
+) -> PropagatorOutput:
+    """Propagate waves by an equation; ``scalar`` and its like are this call with the equation filled in.
+
+    Parameters
+    ----------
+    equation : Equation
+    models : mapping of str to array
+        By name, ``[*grid]`` or ``[shot, *grid]``.
+    grid_spacing : float or sequence of float
+        Cell size, one or an axis, in the models' unit of length.
+    dt : float
+        Time step of amplitudes and records.
+    options : Options
+
+    Returns
+    -------
+    PropagatorOutput
+
+    Raises
+    ------
+    NumbawaveError
+        One of its kinds, before any work is done; ``NonFiniteError`` after.
+    """
+    prepared = prepare(equation, models, grid_spacing, dt, options)
+    run, started = prepared.run, time.perf_counter()
+    inputs = _inputs(equation, prepared, options)
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter")
+    with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
+        run.report = bar.update
+        outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())
+        run.report = None
+    results = _results(prepared, options, list(outputs))
+    info = _info(equation, prepared, wanted, time.perf_counter() - started)
+    if options.check_output_finite:
+        _check_finite(results, info)
+    back = give_back(models[equation.models[0].name])
+    return PropagatorOutput({n: back(v) if isinstance(v, torch.Tensor) else v for n, v in results.items()}, info)
+
+
+def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tuple[str, str], torch.Tensor]:
+    """Every tensor of the run, by kind and name."""
+    run, ratio = prepared.run, prepared.time.step_ratio
+    layered = {name: replicate(model, run.grid) for name, model in prepared.models.items()}
+    grids = equation.grids(layered, prepared.time.internal_dt)
+    lead = (run.shots,) if run.batched else ()
+    shape = (*lead, *(axis.stop - axis.first for axis in run.grid.axes))
+    found = {("parameter", name): zero_pad(grid.expand(shape), run.grid) for name, grid in grids.items()}
+    for source in run.setup.forward.sources:
+        if prepared.amplitudes is None:
+            sample = next(iter(prepared.models.values()))
+            found["amplitude", source.name] = sample.new_zeros((run.steps, 0))
+            continue
+        fine = upsample(prepared.amplitudes, ratio, torch, **options.resampling)
+        found["amplitude", source.name] = fine.permute(2, 0, 1).reshape(run.steps, -1)
+    return found | initial_state(prepared, options)
+
+
+def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) -> dict[str, Any]:
+    """The run's outputs under their public names and in their public shapes."""
+    run = prepared.run
+    found: dict[str, Any] = {}
+    records = [outputs.pop(0) for _ in run.setup.forward.records]
+    memory = {}
+    for (name, field, _), value in zip(run.state_names(), outputs, strict=True):
+        if field.slab is None:
+            found[WAVEFIELDS.get(name, name)] = interior(value, run.grid)
+        else:
+            memory[name] = value
+    damping = run.damping
+    found["auxiliary_state"] = AuxiliaryState(memory, prepared.layout, damping.frequency, damping.max_vel)
+    for position, record in enumerate(records):
+        samples = record.reshape(run.steps, run.shots, prepared.receivers).permute(1, 2, 0)
+        name = "receiver_amplitudes" + ("" if position == 0 else f"_{run.setup.forward.records[position].name}")
+        found[name] = downsample(samples, prepared.time.step_ratio, torch, **options.resampling).contiguous()
+    return found
+
+
+def _info(equation: Equation, prepared: Prepared, kept: bool, seconds: float) -> RunInfo:
+    run, step = prepared.run, prepared.time
+    size = run.dtype.itemsize * run.shots
+    history = run.slots * run.setup.channels * run.grid.cells * size if kept else 0
+    state = sum(_cells(run.setup.field_shape(run.grid, field)) for _, field, _ in run.state_names()) * size
+    model = next(iter(prepared.models.values()))
+    return RunInfo(equation.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt, run.shots,
+                   run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel, run.dtype.name,
+                   str(model.device), run.backend.name, history, state, seconds)  # fmt: skip
+
+
+def _cells(shape: tuple[int, ...]) -> int:
+    return int(torch.Size(shape).numel())
+
+
+def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:
+    for name, value in results.items():
+        if isinstance(value, torch.Tensor) and not bool(torch.isfinite(value.detach()).all()):
+            raise NonFiniteError(name, "NaN or infinity",
+                                 f"results are finite (internal step {info.internal_dt:.3g}, max_vel {info.max_vel:.6g})",
+                                 "look at the model and the amplitudes, or give max_vel so that sub-steps are smaller")  # fmt: skip
+
+
+def _signature(equation: Equation) -> inspect.Signature:
+    """The call's signature: the models, the grid, and every option with its default."""
+    kind = inspect.Parameter
+    leading = [kind(m.name, kind.POSITIONAL_OR_KEYWORD) for m in equation.models]
+    leading += [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in ("grid_spacing", "dt")]
+    trailing = [
+        kind(f.name, kind.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in fields(Options) if f.default is not MISSING
+    ]
+    return inspect.Signature([*leading, *trailing], return_annotation=PropagatorOutput)
+
+
+def _propagator(equation: Equation) -> Callable[..., PropagatorOutput]:
+    """An equation as a function."""
+    names = [model.name for model in equation.models]
+
+    def call(*arguments: Any, **keywords: Any) -> PropagatorOutput:
+        given = call.__signature__.bind_partial(*arguments).arguments | keywords  # type: ignore[attr-defined]
+        missing = [name for name in (*names, "grid_spacing", "dt") if name not in given]
+        if missing:
+            raise InvalidValueError(missing[0], "missing", f"{equation.name} needs it", f"give {missing[0]}")
+        models = {name: given.pop(name) for name in names}
+        return propagate(equation, models, given.pop("grid_spacing"), given.pop("dt"), Options.of(given))
+
+    call.__name__ = call.__qualname__ = equation.name
+    call.__module__ = __name__
+    call.__signature__ = _signature(equation)  # type: ignore[attr-defined]
+    call.__doc__ = _documentation(equation)
+    return call
+
+
+def _documentation(equation: Equation) -> str:
+    models = "".join(
+        f"{m.name} : tensor [*grid] or [shot, *grid]\n    {m.meaning}, in {m.unit} or any consistent unit; one for all shots or"
+        " one a shot. Differentiable.\n"
+        for m in equation.models
+    )
+    shared = inspect.cleandoc(Options.__doc__ or "").split("----------\n", 1)[1]
+    return (
+        f"Propagate waves by the {equation.name} equation.\n\nParameters\n----------\n{models}"
+        "grid_spacing : float or sequence of float\n    Cell size, one or an axis, axes slowest first.\n"
+        "dt : float\n    Time step of amplitudes and records; the internal one is divided until it is stable.\n"
+        f"{shared}\nReturns\n-------\nPropagatorOutput\n    receiver_amplitudes [shot, receiver, time], wavefield_0,"
+        " wavefield_m1, auxiliary_state, info; NumPy arrays\n    where the model was one, without gradients.\n\n"
+        "Raises\n------\nNumbawaveError\n    One of its kinds, naming the argument, its value, the rule and the remedy.\n"
+    )
+
+
+scalar = _propagator(SCALAR)
+
+
+class Scalar(torch.nn.Module):
+    """The scalar equation as a module that holds its model and grid.
+
+    Parameters
+    ----------
+    v : torch.Tensor [*grid] or [shot, *grid]
+        Wave speed.
+    grid_spacing : float or sequence of float
+    v_requires_grad : bool, optional
+        Whether the speed is a parameter to be optimised.
+    **options
+        Options of every call, see ``scalar``; ``forward`` may override them.
+    """
+
+    def __init__(self, v: torch.Tensor, grid_spacing: Any, v_requires_grad: bool = False, **options: Any) -> None:
+        super().__init__()
+        Options.of(options)
+        self.v = torch.nn.Parameter(v, requires_grad=v_requires_grad)
+        self.grid_spacing, self.options = grid_spacing, options
+
+    def forward(self, dt: float, **options: Any) -> PropagatorOutput:
+        """Propagate; see ``scalar``."""
+        return scalar(self.v, self.grid_spacing, dt, **(self.options | options))
+
+
+def kernel_source(
+    equation: str = "scalar",
+    ndim: int = 2,
+    *,
+    accuracy: int = 4,
+    dtype: str = "float32",
+    direction: str = "forward",
+    gradient: bool = True,
+    absorbing: str | None = None,
+) -> str:
+    """The text of the kernels that run.
+
+    Parameters
+    ----------
+    equation : str
+        A name from ``numbawave.equations.EQUATIONS``.
+    ndim : int
+    accuracy : {2, 4, 6, 8}
+    dtype : {"float32", "float64"}
+    direction : {"forward", "adjoint"}
+    gradient : bool
+        Whether history for the model's gradient is kept or read.
+    absorbing : str, optional
+        The axes with absorbing layers, such as "zx"; all unless given.
+
+    Returns
+    -------
+    str
+        A Python module.
+
+    Raises
+    ------
+    InvalidValueError
+        If a name is unknown.
+    """
+    from numbawave.backends.cpu import source
+    from numbawave.engine.setup import setup
+    from numbawave.grid.axes import axis_names
+
+    for argument, value, known in (
+        ("equation", equation, sorted(EQUATIONS)),
+        ("dtype", dtype, ["float32", "float64"]),
+        ("direction", direction, ["forward", "adjoint"]),
+    ):
+        if value not in known:
+            raise InvalidValueError(argument, value, f"is one of {', '.join(known)}", "choose one of these")
+    axes = frozenset(axis_names(ndim) if absorbing is None else absorbing)
+    return source(setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype)
