@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import numba
 import numpy as np
 from numba import prange as prange
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core import config
+from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
+from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
 from numbawave.codegen.loop_cpu import History, adjoint_text, forward_text
@@ -20,12 +23,36 @@ FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Reassociation and contraction, but NaN and infinity keep their meaning: an unstable run must show."""
 
 
-class _Unaliased(CompilerBase):
+@contextmanager
+def _effort(level: int) -> Iterator[None]:
+    """LLVM's level of optimisation while this thread holds Numba's lock."""
+    with global_compiler_lock:
+        before = config.OPT
+        config.OPT = type(before)(level)
+        try:
+            yield
+        finally:
+            config.OPT = before
+
+
+class _Kernel(CompilerBase):
     """Numba's usual compiler, told that the arrays of a call do not overlap, so that loops become vectors unguarded."""
 
     def define_pipelines(self) -> list[Any]:
         self.state.flags.noalias = True
         return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+
+    def compile_extra(self, func: Any) -> Any:
+        with _effort(3):
+            return super().compile_extra(func)
+
+
+class _Loop(Compiler):
+    """Numba's usual compiler in a hurry: the loop over time only calls kernels, which are optimised already."""
+
+    def compile_extra(self, func: Any) -> Any:
+        with _effort(1):
+            return super().compile_extra(func)
 
 
 def _cached(function: Callable[..., Any]) -> bool:
@@ -35,13 +62,20 @@ def _cached(function: Callable[..., Any]) -> bool:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a rows function of a printed module."""
-    options = {"fastmath": FAST, "error_model": "numpy", "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(pipeline_class=_Unaliased, cache=_cached(function), **options)(function)
+    options = {
+        "fastmath": FAST,
+        "error_model": "numpy",
+        "nogil": True,
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+    }
+    return numba.njit(pipeline_class=_Kernel, cache=_cached(function), **options)(function)
 
 
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a loop over time of a printed module; its ``prange`` shares rows between threads."""
-    return numba.njit(parallel=True, error_model="numpy", nogil=True, cache=_cached(function))(function)
+    options = {"parallel": True, "error_model": "numpy", "nogil": True}
+    return numba.njit(pipeline_class=_Loop, cache=_cached(function), **options)(function)
 
 
 @lru_cache(maxsize=256)
@@ -58,16 +92,27 @@ class Cpu:
 
     name = "cpu"
 
-    def forward(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
+    def forward(
+        self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool
+    ) -> None:
         """See ``Backend``."""
         self._advance(run, run.setup.forward, "forward", arrays, first, last, history)
 
-    def adjoint(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
+    def adjoint(
+        self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool
+    ) -> None:
         """See ``Backend``."""
         self._advance(run, run.setup.adjoint.program, "adjoint", arrays, first, last, history)
 
     def _advance(
-        self, run: Any, program: Any, direction: str, arrays: dict[str, Any], first: int, last: int, history: bool
+        self,
+        run: Any,
+        program: Any,
+        direction: str,
+        arrays: dict[str, Any],
+        first: int,
+        last: int,
+        history: bool,
     ) -> None:
         variant: History = "none" if not history else "every" if run.stride == 1 else "some"
         title = f"{program.name}_{len(program.axes)}d"
@@ -92,8 +137,16 @@ def grid_integers(run: Any, program: Any) -> dict[str, np.uint64]:
     found = {"shots": run.shots, "cells": run.grid.cells, "model_step": run.model_step}
     for axis in run.grid.axes:
         low, high = axis.slab(run.setup.depth(program, axis.name))
-        found |= {f"n{axis.name}": axis.size, f"{axis.name}_first": axis.first, f"{axis.name}_last": axis.last}
-        found |= {f"{axis.name}_rows": axis.last - axis.first, f"{axis.name}_low": low, f"{axis.name}_high": high}
+        found |= {
+            f"n{axis.name}": axis.size,
+            f"{axis.name}_first": axis.first,
+            f"{axis.name}_last": axis.last,
+        }
+        found |= {
+            f"{axis.name}_rows": axis.last - axis.first,
+            f"{axis.name}_low": low,
+            f"{axis.name}_high": high,
+        }
         found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
     return {name: np.uint64(value) for name, value in found.items()}
 

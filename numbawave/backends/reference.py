@@ -26,7 +26,9 @@ class Reference:
         for step in range(first, last):
             keeping = history and step % run.stride == 0
             for record in run.setup.forward.records:
-                arrays[f"record_{record.name}"][step] = arrays[record.name].flat[arrays[f"receivers_{record.name}"]]
+                arrays[f"record_{record.name}"][step] = arrays[record.name].flat[
+                    arrays[f"receivers_{record.name}"]
+                ]
             channel = 0
             for stage, kept in zip(run.setup.forward.stages, run.setup.kept, strict=True):
                 values = [grid.value(form) for form in kept] if keeping else []
@@ -79,13 +81,17 @@ class _Grid:
     def value(self, form: Form) -> Array:
         """A form at every cell, ``[shot, *grid]``; sources count as zero."""
         if isinstance(form, Read):
-            return self.whole(form.field, self.arrays[f"{form.field.name}_next" if form.level else form.field.name])
+            return self.whole(
+                form.field, self.arrays[f"{form.field.name}_next" if form.level else form.field.name]
+            )
         if isinstance(form, Named):
             return self.value(form.form)
         if isinstance(form, Scaled):
             product = self.value(form.form) * self.run.dtype.type(form.number)
             for factor in form.factors:
-                product = product * (self.arrays[factor.name] if isinstance(factor, Parameter) else self.along(factor))
+                product = product * (
+                    self.arrays[factor.name] if isinstance(factor, Parameter) else self.along(factor)
+                )
             return product
         if isinstance(form, Derivative):
             return self.derivative(form)
@@ -124,7 +130,10 @@ class _Grid:
         low = min(size, axis.slab(self.run.setup.storage_depth(axis.name))[0] + axis.halo)
         lead = (slice(None),) * position
         moved = axis.size - size
-        return [((*lead, slice(0, low)), (*lead, slice(0, low))), ((*lead, slice(low + moved, None)), (*lead, slice(low, None)))]
+        return [
+            ((*lead, slice(0, low)), (*lead, slice(0, low))),
+            ((*lead, slice(low + moved, None)), (*lead, slice(low, None))),
+        ]
 
     def advance(self, stage: Stage) -> None:
         """Run a stage and rotate its buffers."""

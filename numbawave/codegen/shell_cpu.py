@@ -17,7 +17,14 @@ INDENT = "    "
 
 
 def rows_function(
-    name: str, names: Names, stage: Stage, kept: Sequence[Form], first_channel: int, *, keep: bool, image: bool
+    name: str,
+    names: Names,
+    stage: Stage,
+    kept: Sequence[Form],
+    first_channel: int,
+    *,
+    keep: bool,
+    image: bool,
 ) -> str:
     """Print the function that runs one stage over some rows.
 
@@ -47,8 +54,14 @@ def rows_function(
         if lines:
             inner += _ends(axes, lines) if axis == "x" else _slab(axes, axis, lines)
     comment = [f"# {a.field.name} <- {show(a.form)}" for a in stage.assignments if a.field.slab is None]
-    comment += [f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image]
-    channels = [f"h{k} = kept + index({first_channel + k}) * shots * cells" for k in range(len(kept))] if keep or image else []
+    comment += [
+        f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image
+    ]
+    channels = (
+        [f"h{k} = kept + index({first_channel + k}) * shots * cells" for k in range(len(kept))]
+        if keep or image
+        else []
+    )
     body = [*comment, *_strides(names, inner), *channels, "for row in range(first_row, last_row):"]
     place = ["rest = row"]
     for axis in reversed(axes[:-1]):
@@ -93,14 +106,24 @@ def _slab(axes: tuple[str, ...], axis: str, lines: list[str]) -> list[str]:
     kept = f"{axis}_kept"
     start = [f"{kept} = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}"]
     start += [f"start_{axis} = {_row(axes, axis, 'shot')}"]
-    return [f"if {axis} < {axis}_low or {axis} >= {axis}_high:", *_indent([*start, *_blocks("x_first", "x_last", LANES, lines)])]
+    return [
+        f"if {axis} < {axis}_low or {axis} >= {axis}_high:",
+        *_indent([*start, *_blocks("x_first", "x_last", LANES, lines)]),
+    ]
 
 
 def _ends(axes: tuple[str, ...], lines: list[str]) -> list[str]:
     """The pass over both ends of a row."""
     start = [f"start_x = {_row(axes, 'x', 'shot')}", "end_first, end_last = x_first, x_low"]
-    other = ["if end == 1:", f"{INDENT}start_x += x_slab - nx", f"{INDENT}end_first, end_last = x_high, x_last"]
-    return ["for end in range(2):", *_indent([*start, *other, *_blocks("end_first", "end_last", FACE_LANES, lines)])]
+    other = [
+        "if end == 1:",
+        f"{INDENT}start_x += x_slab - nx",
+        f"{INDENT}end_first, end_last = x_high, x_last",
+    ]
+    return [
+        "for end in range(2):",
+        *_indent([*start, *other, *_blocks("end_first", "end_last", FACE_LANES, lines)]),
+    ]
 
 
 def _row(axes: tuple[str, ...], slab: str | None = None, shot: str | None = None) -> str:
@@ -122,5 +145,9 @@ def _strides(names: Names, lines: list[str]) -> list[str]:
     found = []
     for position, axis in enumerate(names.axes):
         stride = " * ".join(f"n{faster}" for faster in names.axes[position + 1 :]) or "n1"
-        found += [f"{axis}{k} = {stride}" + (f" * n{k}" if k > 1 else "") for k in range(1, 9) if f"{axis}{k}" in used]
+        found += [
+            f"{axis}{k} = {stride}" + (f" * n{k}" if k > 1 else "")
+            for k in range(1, 9)
+            if f"{axis}{k}" in used
+        ]
     return found

@@ -105,7 +105,9 @@ class Run:
         """
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
-            arrays[array] = np.array(initial[name], self.dtype, order="C") if name in initial else self.zeros(field_)
+            arrays[array] = (
+                np.array(initial[name], self.dtype, order="C") if name in initial else self.zeros(field_)
+            )
         self._buffers(arrays, self.setup.forward.stages)
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
@@ -159,7 +161,9 @@ class Run:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
             arrays[f"gradient_{source.name}"] = np.zeros((self.steps, points), self.dtype)
         for parameter in self.setup.forward.parameters:
-            arrays[f"gradient_{parameter.name}"] = np.zeros_like(parameters[parameter.name]) if image else np.empty(0, self.dtype)
+            arrays[f"gradient_{parameter.name}"] = (
+                np.zeros_like(parameters[parameter.name]) if image else np.empty(0, self.dtype)
+            )
         if history is not None:
             arrays["history"] = history
         self._loop(self.backend.adjoint, arrays, image)
@@ -187,7 +191,9 @@ class Run:
                 if stage.buffered(field_) and f"{field_.name}_next" not in arrays:
                     arrays[f"{field_.name}_next"] = self.zeros(field_)
 
-    def _loop(self, advance: Callable[[Run, Arrays, int, int, bool], None], arrays: Arrays, history: bool) -> None:
+    def _loop(
+        self, advance: Callable[[Run, Arrays, int, int, bool], None], arrays: Arrays, history: bool
+    ) -> None:
         backwards = advance == self.backend.adjoint
         chunk = max(1, CHUNK // (self.grid.cells * self.shots))
         starts = range(0, self.steps, chunk)
@@ -197,7 +203,9 @@ class Run:
             if self.report is not None:
                 self.report(last - first)
 
-    def _scaled(self, parameters: Mapping[str, Array], name: str, field_: Field, cotangent: Array | None) -> Array:
+    def _scaled(
+        self, parameters: Mapping[str, Array], name: str, field_: Field, cotangent: Array | None
+    ) -> Array:
         """Where the adjoint of a state's array starts."""
         if cotangent is None:
             return self.zeros(field_)
@@ -236,5 +244,3 @@ def _quotient(numerator: Array, divisor: Array) -> Array:
     """Quotient that is zero where the divisor is: a cell of no speed never moves, and its scaled adjoint is zero too."""
     divisor = np.broadcast_to(divisor, numerator.shape)
     return np.divide(numerator, divisor, out=np.zeros_like(numerator), where=divisor != 0)
-
-

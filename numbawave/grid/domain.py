@@ -145,7 +145,12 @@ def domain(
     """
     fastest = len(shape) - 1
     rows = zip(names, shape, widths, spacing, strict=True)
-    return Domain(tuple(Axis(name, n, low, high, h, halo, k == fastest) for k, (name, n, (low, high), h) in enumerate(rows)))
+    return Domain(
+        tuple(
+            Axis(name, n, low, high, h, halo, k == fastest)
+            for k, (name, n, (low, high), h) in enumerate(rows)
+        )
+    )
 
 
 def _ceil(value: int, block: int) -> int:

@@ -60,7 +60,9 @@ class Form:
         if isinstance(other, Form):
             raise EquationError("product", f"{self} * {other}", "an update is linear in its fields",
                                 "write the equation so that each term holds one field")  # fmt: skip
-        return scale(self, 1.0, other) if isinstance(other, Parameter | Profile) else scale(self, float(other))
+        return (
+            scale(self, 1.0, other) if isinstance(other, Parameter | Profile) else scale(self, float(other))
+        )
 
     __rmul__ = __mul__
 

@@ -7,7 +7,21 @@ Hessian products need no code of their own.
 
 from dataclasses import replace
 
-from numbawave.stencil.form import Derivative, Field, Form, Named, Parameter, Read, Scaled, Source, add, children, derivative, named, scale
+from numbawave.stencil.form import (
+    Derivative,
+    Field,
+    Form,
+    Named,
+    Parameter,
+    Read,
+    Scaled,
+    Source,
+    add,
+    children,
+    derivative,
+    named,
+    scale,
+)
 from numbawave.stencil.program import Assignment, Program, Stage
 
 

@@ -9,7 +9,22 @@ slabs cross, need no case of their own.
 from functools import lru_cache
 
 from numbawave.errors import EquationError
-from numbawave.stencil.form import ZERO, Derivative, Form, Named, Profile, Read, Scaled, Source, Sum, add, derivative, named, scale, walk
+from numbawave.stencil.form import (
+    ZERO,
+    Derivative,
+    Form,
+    Named,
+    Profile,
+    Read,
+    Scaled,
+    Source,
+    Sum,
+    add,
+    derivative,
+    named,
+    scale,
+    walk,
+)
 
 
 def profile_axis(form: Scaled) -> str | None:

@@ -153,7 +153,12 @@ class Program:
 
     @cached_property
     def _factors(self) -> tuple[Parameter | Profile, ...]:
-        forms = [f for stage in self.stages for form in (*stage.forms, *(t for _, t in stage.taps)) for f in walk(form)]
+        forms = [
+            f
+            for stage in self.stages
+            for form in (*stage.forms, *(t for _, t in stage.taps))
+            for f in walk(form)
+        ]
         return tuple(dict.fromkeys(x for f in forms if isinstance(f, Scaled) for x in f.factors))
 
     @property
@@ -193,10 +198,14 @@ def check(stage: Stage) -> None:
     written = [a.field for a in stage.assignments]
     for field in written:
         if written.count(field) > 1:
-            raise EquationError(field.name, "assigned twice", "a stage assigns each field once", "join the two updates")
+            raise EquationError(
+                field.name, "assigned twice", "a stage assigns each field once", "join the two updates"
+            )
     for field, form in ((a.field, a.form) for a in stage.assignments):
         if not is_zero(form) and form.at != field.at:
-            raise EquationError(field.name, show(form), "an update sits where its field does", "use a half-point derivative")
+            raise EquationError(
+                field.name, show(form), "an update sits where its field does", "use a half-point derivative"
+            )
         if field.slab is not None and support(form) > 0:
             raise EquationError(field.name, show(form), f"a memory variable lives in the slabs of {field.slab} alone",
                                 "multiply each of its terms by one of the boundary's profiles")  # fmt: skip
@@ -209,7 +218,9 @@ def _check_leaves(field: Field, form: Form, shifted: tuple[str, ...], constant: 
     if isinstance(form, Scaled) and form.factors:
         constant = 0
     if isinstance(form, Source) and shifted:
-        raise EquationError(form.name, show(form), "a source acts at its own cell", "take it out of the derivative")
+        raise EquationError(
+            form.name, show(form), "a source acts at its own cell", "take it out of the derivative"
+        )
     if isinstance(form, Read):
         if form.level and (shifted or not constant or form.field != field):
             raise EquationError(f"{form.field.name}.previous", show(form),

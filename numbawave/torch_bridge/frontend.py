@@ -71,7 +71,9 @@ class Prepared:
         }
 
 
-def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options) -> Prepared:
+def prepare(
+    equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options
+) -> Prepared:
     """Check a call and lay out its run; nothing is propagated.
 
     Parameters
@@ -107,7 +109,9 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
     memory = _memory(options)
     lowest, highest = check_speed(equation.speed, numpy_view(models[equation.speed]), ndim)
     max_vel = _max_vel(options.max_vel or (memory.max_vel if memory else None), highest)
-    time = internal_time_step(_number("dt", dt), spacing, max_vel, check_courant_number(options.courant_number, accuracy))
+    time = internal_time_step(
+        _number("dt", dt), spacing, max_vel, check_courant_number(options.courant_number, accuracy)
+    )
     frequency = options.pml_freq or (memory.pml_freq if memory else None)
     if frequency is None:
         frequency = peak_frequency(numpy_view(amplitudes) if amplitudes is not None else [], time.dt)
@@ -145,9 +149,13 @@ def _backend(name: str, model: torch.Tensor, argument: str) -> Backend:
     from numbawave.backends import BACKENDS
 
     if name != "auto" and name not in BACKENDS:
-        raise InvalidValueError("backend", name, f"is one of auto, {', '.join(sorted(BACKENDS))}", "choose one of these")
+        raise InvalidValueError(
+            "backend", name, f"is one of auto, {', '.join(sorted(BACKENDS))}", "choose one of these"
+        )
     if model.device.type != "cpu":
-        raise BackendError(argument, str(model.device), "this version propagates on the CPU", f"move it: {argument}.cpu()")
+        raise BackendError(
+            argument, str(model.device), "this version propagates on the CPU", f"move it: {argument}.cpu()"
+        )
     return BACKENDS["cpu" if name == "auto" else name]()
 
 
@@ -170,7 +178,9 @@ def _grid_shape(models: Mapping[str, torch.Tensor], ndim: int) -> tuple[int, ...
             raise InvalidValueError(name, f"shape {list(model.shape)}", "all models have one grid",
                                     f"bring it to the shape of {next(iter(shapes))}, {list(next(iter(shapes.values())))}")  # fmt: skip
         if 0 in model.shape:
-            raise InvalidValueError(name, f"shape {list(model.shape)}", "a model has cells", "give at least one along each axis")
+            raise InvalidValueError(
+                name, f"shape {list(model.shape)}", "a model has cells", "give at least one along each axis"
+            )
     return next(iter(shapes.values()))
 
 
@@ -192,7 +202,9 @@ def _survey(
             shots = value.shape[0]
     shots = 1 if shots is None else shots
     if shots < 1:
-        raise InvalidValueError("source_locations", "0 shots", "there is at least one shot", "give locations for one")
+        raise InvalidValueError(
+            "source_locations", "0 shots", "there is at least one shot", "give locations for one"
+        )
     none = np.zeros((shots, 0, len(shape)), np.int64)
     return found.get("source_locations", none), found.get("receiver_locations", none), shots
 
@@ -201,20 +213,34 @@ def _per_shot(name: str, model: torch.Tensor, ndim: int, shots: int) -> torch.Te
     if model.ndim == ndim:
         return model
     if model.shape[0] not in (1, shots):
-        raise InvalidValueError(name, f"{model.shape[0]} models", f"there are {shots} shots", "give one model, or one for each shot")
+        raise InvalidValueError(
+            name,
+            f"{model.shape[0]} models",
+            f"there are {shots} shots",
+            "give one model, or one for each shot",
+        )
     return model[0] if model.shape[0] == 1 else model
 
 
-def _amplitudes(options: Options, sources: Cells, model: torch.Tensor, name: str) -> tuple[torch.Tensor | None, int]:
+def _amplitudes(
+    options: Options, sources: Cells, model: torch.Tensor, name: str
+) -> tuple[torch.Tensor | None, int]:
     """Source amplitudes and the number of the caller's time steps."""
     if options.source_amplitudes is None:
         if options.nt is None:
-            raise InvalidValueError("nt", "None", "a call without sources says how long it runs", "give nt or source amplitudes")
+            raise InvalidValueError(
+                "nt", "None", "a call without sources says how long it runs", "give nt or source amplitudes"
+            )
         return None, options.nt
     amplitudes = alike("source_amplitudes", options.source_amplitudes, model, name)
     nt = check_amplitudes("source_amplitudes", tuple(amplitudes.shape), sources)
     if options.nt not in (None, nt):
-        raise InvalidValueError("nt", options.nt, f"the source amplitudes have {nt} samples", "leave nt out, or pad the amplitudes")
+        raise InvalidValueError(
+            "nt",
+            options.nt,
+            f"the source amplitudes have {nt} samples",
+            "leave nt out, or pad the amplitudes",
+        )
     if not bool(torch.isfinite(amplitudes.detach()).all()):
         shot, point, step = (int(k) for k in torch.nonzero(~torch.isfinite(amplitudes.detach()))[0])
         value = f"{float(amplitudes[shot, point, step])} at shot {shot}, source {point}, sample {step}"
@@ -292,7 +318,9 @@ def initial_state(prepared: Prepared, options: Options) -> dict[tuple[str, str],
         layered = tuple(axis.stop - axis.first for axis in run.grid.axes)
         bare = tuple(axis.cells for axis in run.grid.axes)
         if tuple(value.shape) == (run.shots, *bare) and bare != layered:
-            value = torch.nn.functional.pad(value, [w for a in reversed(run.grid.axes) for w in (a.low, a.high)])
+            value = torch.nn.functional.pad(
+                value, [w for a in reversed(run.grid.axes) for w in (a.low, a.high)]
+            )
         elif tuple(value.shape) != (run.shots, *layered):
             raise InvalidValueError(public, f"shape {list(value.shape)}", f"must be {[run.shots, *bare]} or, with layers, "
                                     f"{[run.shots, *layered]}", "give a value for every cell of every shot")  # fmt: skip

@@ -18,7 +18,9 @@ class Propagation(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(run: Run, keep: bool, names: tuple[tuple[str, str], ...], *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(
+        run: Run, keep: bool, names: tuple[tuple[str, str], ...], *tensors: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """Run forward; the history stays with the run until it is saved for the backward pass."""
         given: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}, "state": {}}
         for (kind, name), value in zip(names, tensors, strict=True):
@@ -56,5 +58,7 @@ class Propagation(torch.autograd.Function):
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
         computed = run.adjoint(*read.values(), residuals, final, history if image else None, state)
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))
-        results = [torch.from_numpy(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
+        results = [
+            torch.from_numpy(found[kind][name]) if need else None for (kind, name), need in wanted.items()
+        ]
         return (None, None, None, *results)

@@ -50,8 +50,12 @@ def propagate(
     prepared = prepare(equation, models, grid_spacing, dt, options)
     run, started = prepared.run, time.perf_counter()
     inputs = _inputs(equation, prepared, options)
-    wanted = torch.is_grad_enabled() and any(t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter")
-    with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
+    wanted = torch.is_grad_enabled() and any(
+        t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter"
+    )
+    with tqdm(
+        total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True
+    ) as bar:
         run.report = bar.update
         outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())
         run.report = None
@@ -60,7 +64,9 @@ def propagate(
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])
-    return PropagatorOutput({n: back(v) if isinstance(v, torch.Tensor) else v for n, v in results.items()}, info)
+    return PropagatorOutput(
+        {n: back(v) if isinstance(v, torch.Tensor) else v for n, v in results.items()}, info
+    )
 
 
 def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tuple[str, str], torch.Tensor]:
@@ -96,7 +102,9 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
     found["auxiliary_state"] = AuxiliaryState(memory, prepared.layout, damping.frequency, damping.max_vel)
     for position, record in enumerate(records):
         samples = record.reshape(run.steps, run.shots, prepared.receivers).permute(1, 2, 0)
-        name = "receiver_amplitudes" + ("" if position == 0 else f"_{run.setup.forward.records[position].name}")
+        name = "receiver_amplitudes" + (
+            "" if position == 0 else f"_{run.setup.forward.records[position].name}"
+        )
         found[name] = downsample(samples, prepared.time.step_ratio, torch, **options.resampling).contiguous()
     return found
 
@@ -130,7 +138,9 @@ def _signature(equation: Equation) -> inspect.Signature:
     leading = [kind(m.name, kind.POSITIONAL_OR_KEYWORD) for m in equation.models]
     leading += [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in ("grid_spacing", "dt")]
     trailing = [
-        kind(f.name, kind.KEYWORD_ONLY, default=f.default, annotation=f.type) for f in fields(Options) if f.default is not MISSING
+        kind(f.name, kind.KEYWORD_ONLY, default=f.default, annotation=f.type)
+        for f in fields(Options)
+        if f.default is not MISSING
     ]
     return inspect.Signature([*leading, *trailing], return_annotation=PropagatorOutput)
 
@@ -188,7 +198,9 @@ class Scalar(torch.nn.Module):
         Options of every call, see ``scalar``; ``forward`` may override them.
     """
 
-    def __init__(self, v: torch.Tensor, grid_spacing: Any, v_requires_grad: bool = False, **options: Any) -> None:
+    def __init__(
+        self, v: torch.Tensor, grid_spacing: Any, v_requires_grad: bool = False, **options: Any
+    ) -> None:
         super().__init__()
         Options.of(options)
         self.v = torch.nn.Parameter(v, requires_grad=v_requires_grad)
@@ -246,4 +258,6 @@ def kernel_source(
         if value not in known:
             raise InvalidValueError(argument, value, f"is one of {', '.join(known)}", "choose one of these")
     axes = frozenset(axis_names(ndim) if absorbing is None else absorbing)
-    return source(setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype)
+    return source(
+        setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype
+    )
