@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     )
     from numbawave.survey.geometry import cell
     from numbawave.torch_bridge import wavelets
-    from numbawave.torch_bridge.propagators import PropagatorOutput, Scalar, kernel_source, scalar
+    from numbawave.torch_bridge.propagators import Scalar, kernel_source, scalar
+    from numbawave.torch_bridge.result import PropagatorOutput
 
 __version__ = "0.1.0"
 
@@ -47,7 +48,7 @@ _HOMES = {
     "InvalidValueError": "numbawave.errors",
     "NonFiniteError": "numbawave.errors",
     "NumbawaveError": "numbawave.errors",
-    "PropagatorOutput": "numbawave.torch_bridge.propagators",
+    "PropagatorOutput": "numbawave.torch_bridge.result",
     "Scalar": "numbawave.torch_bridge.propagators",
     "StorageError": "numbawave.errors",
     "cell": "numbawave.survey.geometry",

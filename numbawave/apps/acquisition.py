@@ -40,15 +40,11 @@ def spread(argument: str, counts: Sequence[int], shape: Sequence[int], depth: in
         raise InvalidValueError(argument, counts, rule, "give one count in 2-D, two (y, x) in 3-D")
     if depth >= shape[0]:
         name = f"{argument[:-1]}_depth"
-        raise InvalidValueError(
-            name, depth, f"the model has {shape[0]} cells in depth", "give cells, not metres"
-        )
+        raise InvalidValueError(name, depth, f"the model has {shape[0]} cells in depth", "give cells, not metres")
     for count, n_cells in zip(counts, across, strict=True):
         if count > n_cells - 2:
             remedy = "give fewer, or a finer model"
-            raise InvalidValueError(
-                argument, counts, f"there is room for {n_cells - 2} along that axis", remedy
-            )
+            raise InvalidValueError(argument, counts, f"there is room for {n_cells - 2} along that axis", remedy)
     lines = [
         torch.linspace(1, n_cells - 2, count, dtype=torch.float64).round().to(torch.int64).tolist()
         if count > 1

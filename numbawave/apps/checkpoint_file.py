@@ -134,10 +134,7 @@ def load_state(path: Path, problem: Problem) -> State:
         rule = f"the checkpoint cannot be read ({error.strerror})"
         raise StorageError(str(path), "checkpoint", rule, "allow reading it, or give --restart") from error
     start = len(MAGIC) + 32
-    if (
-        content[: len(MAGIC)] != MAGIC
-        or content[len(MAGIC) : start] != hashlib.sha256(content[start:]).digest()
-    ):
+    if content[: len(MAGIC)] != MAGIC or content[len(MAGIC) : start] != hashlib.sha256(content[start:]).digest():
         rule = "the checkpoint is damaged or was written by something else"
         raise StorageError(str(path), f"{len(content)} bytes", rule, "give --restart or another --output")
     kept = torch.load(io.BytesIO(content[start:]), weights_only=True)
@@ -149,7 +146,5 @@ def load_state(path: Path, problem: Problem) -> State:
         what = "the contents of its files" if name == "arrays" else f"{name} was {was} and is {now}"
         more = f", and {len(differing) - 2} more" if len(differing) > 2 else ""
         rule = f"this folder holds the checkpoint of another job: {what}{more}"
-        raise InvalidValueError(
-            "output", str(path.parent), rule, "give another --output, or --restart to begin anew"
-        )
+        raise InvalidValueError("output", str(path.parent), rule, "give another --output, or --restart to begin anew")
     return State(**kept["state"])

@@ -36,9 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0; 2 for wrong input, with one line on standard error; 130 after Ctrl-C.
     """
-    parser = argparse.ArgumentParser(
-        prog="numbawave", description="Wave propagation and full-waveform inversion."
-    )
+    parser = argparse.ArgumentParser(prog="numbawave", description="Wave propagation and full-waveform inversion.")
     parser.add_argument("--version", action="version", version=f"numbawave {_version()}")
     words = parser.add_subparsers(dest="command", metavar="command", required=True)
     for command in COMMANDS:
@@ -61,18 +59,14 @@ def _version() -> str:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--restart", action="store_true", help="begin anew instead of going on from a checkpoint"
-    )
+    parser.add_argument("--restart", action="store_true", help="begin anew instead of going on from a checkpoint")
     parser.add_argument(
         "--progress", action=argparse.BooleanOptionalAction, help="the progress bar; by default on a terminal"
     )
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--output", default=DEMO["output"], help="folder for the results (default: %(default)s)"
-    )
+    parser.add_argument("--output", default=DEMO["output"], help="folder for the results (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="a tiny model and a few iterations, in seconds")
     _add_run_options(parser)
 
@@ -90,9 +84,7 @@ def _shown(value: Any) -> str:
     """A default as it would be typed."""
     if not isinstance(value, tuple):
         return str(value)
-    return (
-        ",".join(":".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value) or "()"
-    )
+    return ",".join(":".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value) or "()"
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -71,9 +71,7 @@ def run(
         say(f"going on from {path}: {state.done} of {total} iterations done (--restart begins anew)")
     say(_headline(problem))
     observed = observed_records(problem, folder)
-    with tqdm(
-        total=total, initial=state.done, disable=None if progress is None else not progress, unit="it"
-    ) as bar:
+    with tqdm(total=total, initial=state.done, disable=None if progress is None else not progress, unit="it") as bar:
         while state.stage < len(job.stages):
             for _ in _descend(problem, observed, state):
                 save_state(path, problem, state)
@@ -120,9 +118,7 @@ def _iterate(
     fresh = state.scale == 0.0
     if fresh:
         state.scale = step_scale(job, gradient)
-    if (
-        job.optimiser == "lbfgs"
-    ):  # torch divides its first step by this sum, which would leave steps far below 1 m/s
+    if job.optimiser == "lbfgs":  # torch divides its first step by this sum, which would leave steps far below 1 m/s
         sum_of_gradient = float(gradient.abs().sum()) * state.scale
         optimiser.param_groups[0]["lr"] = max(1.0, sum_of_gradient) if fresh else 1.0
 
@@ -163,7 +159,5 @@ def _stage_line(job: Job, state: State) -> str:
 
 def _show(bar: "tqdm[None]", state: State) -> None:
     losses = state.losses[-1]
-    bar.set_postfix_str(
-        f"stage {len(state.losses)}, misfit {losses[-1] / (losses[0] or 1.0):.1%} of its first"
-    )
+    bar.set_postfix_str(f"stage {len(state.losses)}, misfit {losses[-1] / (losses[0] or 1.0):.1%} of its first")
     bar.update()

@@ -35,49 +35,31 @@ class Job:
     """
 
     model: str = key("layered", values.text, "true model: layered (built in), a .npy or SEG-Y file, or none")
-    shape: tuple[int, ...] = key(
-        (), values.integers, "cells z,x or z,y,x; () is the file's, or 70,200 for layered"
-    )
-    grid_spacing: tuple[float, ...] = key(
-        (25.0,), values.numbers, "cell size in m, one for all axes or one per axis"
-    )
+    shape: tuple[int, ...] = key((), values.integers, "cells z,x or z,y,x; () is the file's, or 70,200 for layered")
+    grid_spacing: tuple[float, ...] = key((25.0,), values.numbers, "cell size in m, one for all axes or one per axis")
     seed: int = key(4, values.integer, "seed of the built-in model and of the choice of shots")
     start: str = key("smooth", values.text, "start model: smooth (the true one, blurred) or a file")
     start_smoothing: float = key(250.0, values.number, "standard deviation of that blur, m")
-    observed: str = key(
-        "synthetic", values.text, "synthetic, or a .npy file of records [shot, receiver, time]"
-    )
+    observed: str = key("synthetic", values.text, "synthetic, or a .npy file of records [shot, receiver, time]")
     wavelet: str = key("ricker", values.text, "ricker, or a .npy file of the source [time]")
     peak_frequency: float = key(7.0, values.number, "peak frequency of the Ricker wavelet, Hz")
     dt: float = key(0.0, values.number, "time step, s; 0 is the longest that needs no sub-steps at vmax")
     nt: int = key(0, values.integer, "time samples; 0 is enough to go to the bottom and to the far end")
     shots: tuple[int, ...] = key((14,), values.integers, "number of shots: along x, or along y,x in 3-D")
-    receivers: tuple[int, ...] = key(
-        (), values.integers, "number of receivers likewise; () is one every second cell"
-    )
+    receivers: tuple[int, ...] = key((), values.integers, "number of receivers likewise; () is one every second cell")
     shot_depth: int = key(2, values.integer, "depth of the shots, cells")
     receiver_depth: int = key(2, values.integer, "depth of the receivers, cells")
     stages: tuple[tuple[float, int], ...] = key(
         ((3.0, 12), (5.0, 18), (9.0, 30)), values.stages, "corner frequency:iterations of each stage"
     )
-    batch_shots: int = key(
-        7, values.integer, "shots propagated together: more is faster and takes more memory"
-    )
-    shots_per_iteration: int = key(
-        0, values.integer, "shots drawn at random for each iteration; 0 is all of them"
-    )
+    batch_shots: int = key(7, values.integer, "shots propagated together: more is faster and takes more memory")
+    shots_per_iteration: int = key(0, values.integer, "shots drawn at random for each iteration; 0 is all of them")
     misfit: str = key("l2", values.text, "envelope, huber, l1, l2 or normalised")
     optimiser: str = key("lbfgs", values.text, "adam, lbfgs or sgd")
     learning_rate: float = key(30.0, values.number, "size of the first step of a stage, m/s")
-    damping: float = key(
-        0.1, values.number, "adam: gradients far below this part of the stage's first one fade out"
-    )
-    gradient_smoothing: float = key(
-        1.0, values.number, "standard deviation of the gradient's blur, cells; 0 is none"
-    )
-    depth_power: float = key(
-        0.0, values.number, "the gradient is multiplied by depth to this power (sgd, lbfgs)"
-    )
+    damping: float = key(0.1, values.number, "adam: gradients far below this part of the stage's first one fade out")
+    gradient_smoothing: float = key(1.0, values.number, "standard deviation of the gradient's blur, cells; 0 is none")
+    depth_power: float = key(0.0, values.number, "the gradient is multiplied by depth to this power (sgd, lbfgs)")
     water: int = key(-1, values.integer, "depth of the water, cells; -1 finds it by its speed, 0 is none")
     water_speed: float = key(1500.0, values.number, "speed of water, m/s")
     vmin: float = key(1400.0, values.number, "lower bound of the result, m/s")
@@ -85,9 +67,7 @@ class Job:
     accuracy: int = key(4, values.integer, "order of the finite differences: 2, 4, 6 or 8")
     pml_width: int = key(20, values.integer, "width of the absorbing layer, cells")
     dtype: str = key("float32", values.text, "float32 or float64")
-    output: str = key(
-        "numbawave-fwi", values.text, "folder for the checkpoint, the data, result.npz and result.png"
-    )
+    output: str = key("numbawave-fwi", values.text, "folder for the checkpoint, the data, result.npz and result.png")
 
 
 DEMO: dict[str, Any] = {"output": "numbawave-demo"}

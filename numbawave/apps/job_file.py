@@ -53,9 +53,7 @@ def _read_toml(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise StorageError(
-            "job file", path, f"cannot be read ({error.strerror})", "check the path"
-        ) from error
+        raise StorageError("job file", path, f"cannot be read ({error.strerror})", "check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidValueError(
             "job file", path, f"is not TOML ({error})", 'write lines like  misfit = "l2"  or  shots = 14'
@@ -138,22 +136,16 @@ def check_job(job: Job) -> None:
         if not holds(value):
             raise InvalidValueError(name, value, rule, f"give a value such as {example}")
     if job.vmin >= job.vmax:
-        raise InvalidValueError(
-            "vmin", job.vmin, f"must be below vmax = {job.vmax:g}", "swap or widen the bounds"
-        )
+        raise InvalidValueError("vmin", job.vmin, f"must be below vmax = {job.vmax:g}", "swap or widen the bounds")
     n_shots = 1
     for count in job.shots:
         n_shots *= count
     if job.shots_per_iteration > n_shots:
         remedy = "draw fewer, or 0 for all of them"
-        raise InvalidValueError(
-            "shots_per_iteration", job.shots_per_iteration, f"there are {n_shots} shots", remedy
-        )
+        raise InvalidValueError("shots_per_iteration", job.shots_per_iteration, f"there are {n_shots} shots", remedy)
     if job.optimiser == "lbfgs" and job.shots_per_iteration:
         rule = "lbfgs compares gradients of successive iterations, so every iteration needs all shots"
-        raise InvalidValueError(
-            "shots_per_iteration", job.shots_per_iteration, rule, "give 0, or optimiser adam"
-        )
+        raise InvalidValueError("shots_per_iteration", job.shots_per_iteration, rule, "give 0, or optimiser adam")
     if job.model == "none" and (job.start == "smooth" or job.observed == "synthetic"):
         rule = "without a true model there is nothing to blur and nothing to record"
         raise InvalidValueError("model", job.model, rule, "give files for start and for observed")

@@ -54,9 +54,7 @@ def end_fade(nt: int, dt: float, corner: float, dtype: torch.dtype) -> Tensor:
     """
     n_fade = min(nt, max(1, round(1.0 / (corner * dt))))
     weights = torch.ones(nt, dtype=dtype)
-    weights[nt - n_fade :] = 0.5 * (
-        1.0 + torch.cos(torch.pi * torch.arange(1, n_fade + 1, dtype=dtype) / n_fade)
-    )
+    weights[nt - n_fade :] = 0.5 * (1.0 + torch.cos(torch.pi * torch.arange(1, n_fade + 1, dtype=dtype) / n_fade))
     return weights
 
 

@@ -101,9 +101,7 @@ def normalised(predicted: Tensor, observed: Tensor) -> Tensor:
 
 def _unit(traces: Tensor) -> Tensor:
     peak = traces.detach().abs().amax(-1, keepdim=True)
-    scaled = traces / torch.where(
-        peak > 0, peak, torch.ones_like(peak)
-    )  # squares of small samples would underflow
+    scaled = traces / torch.where(peak > 0, peak, torch.ones_like(peak))  # squares of small samples would underflow
     norm = scaled.square().sum(-1, keepdim=True)
     return scaled / torch.where(norm > 0, norm, torch.ones_like(norm)).sqrt()
 
@@ -171,7 +169,5 @@ def get_misfit(name: str) -> Misfit:
         If there is none of that name.
     """
     if name not in MISFITS:
-        raise InvalidValueError(
-            "misfit", name, "there is no misfit of this name", f"use one of {', '.join(MISFITS)}"
-        )
+        raise InvalidValueError("misfit", name, "there is no misfit of this name", f"use one of {', '.join(MISFITS)}")
     return MISFITS[name]

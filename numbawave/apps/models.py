@@ -65,11 +65,7 @@ def layered_model(
         raise InvalidValueError("water_fraction", water_fraction, "must lie in 0 to 0.5", "give 0.13")
     rng = np.random.default_rng(seed)
     z, y, x, width = _coordinates(shape, grid_spacing)
-    floor = (
-        water_fraction * (1.0 + 0.35 * _folds(rng, x, y, width, n_waves=4))
-        if water_fraction
-        else np.zeros_like(x)
-    )
+    floor = water_fraction * (1.0 + 0.35 * _folds(rng, x, y, width, n_waves=4)) if water_fraction else np.zeros_like(x)
     burial = z - floor
     age = _bury(rng, z, burial, x, y, width)
     age = _fault(rng, age, burial, x, y, width, n_faults)
@@ -121,9 +117,7 @@ def _bury(rng: np.random.Generator, z: Grid, burial: Grid, x: Grid, y: Grid, wid
     return np.where(burial < unconformity, young, old)
 
 
-def _fault(
-    rng: np.random.Generator, age: Grid, burial: Grid, x: Grid, y: Grid, width: float, n_faults: int
-) -> Grid:
+def _fault(rng: np.random.Generator, age: Grid, burial: Grid, x: Grid, y: Grid, width: float, n_faults: int) -> Grid:
     """Shift the rock beyond each dipping fault plane; the throw dies out towards the sea floor."""
     shifted = age.copy()
     for number in range(n_faults):
@@ -161,10 +155,6 @@ def _sediment_speed(rng: np.random.Generator, age: Grid, burial: Grid, n_layers:
     contrast += 90.0 * np.where(np.arange(n_layers + 1) % 2, 1.0, -1.0)
     layer = np.searchsorted(bounds, age)
     laid_down = np.concatenate([[0.0], bounds])[layer]
-    speed = (
-        1620.0
-        + 1350.0 * np.clip(laid_down, 0.0, 1.3)
-        + contrast[layer] * np.clip(0.35 + laid_down, 0.35, 1.0)
-    )
+    speed = 1620.0 + 1350.0 * np.clip(laid_down, 0.0, 1.3) + contrast[layer] * np.clip(0.35 + laid_down, 0.35, 1.0)
     found: Grid = np.clip(speed + 450.0 * np.clip(burial, 0.0, 1.0), 1540.0, 3950.0)
     return found

@@ -93,9 +93,7 @@ def _section(
     return image
 
 
-def draw_gathers(
-    figure: Figure, place: SubplotSpec, observed: Array, predicted: Array, dt: float, title: str
-) -> None:
+def draw_gathers(figure: Figure, place: SubplotSpec, observed: Array, predicted: Array, dt: float, title: str) -> None:
     """Draw two gathers side by side, with one grey scale clipped at the 95th percentile of the first.
 
     Parameters
@@ -170,27 +168,20 @@ def draw_result(arrays: Mapping[str, Array]) -> bytes:
     true = arrays.get("true")
     shown = result if true is None else true
     limits = (float(shown.min()), float(np.percentile(shown, 99.5)))
-    if "model_error" in arrays:
-        errors = [f", error {error:.1%}" for error in arrays["model_error"]]
-    else:
-        errors = ["", ""]
+    errors = [f", error {error:.1%}" for error in arrays["model_error"]] if "model_error" in arrays else ["", ""]
     draw_model(figure, grid[0, 1], start, spacing, f"start{errors[0]}", limits)
     draw_model(figure, grid[1, 0], result, spacing, f"result{errors[1]}", limits)
     if true is not None:
         first = draw_model(figure, grid[0, 0], true, spacing, "true model", limits)[0]
         shots = arrays["shots"]
-        first.plot(
-            (shots[:, -1] + 0.5) * spacing[-1] / 1000, (shots[:, 0] + 0.5) * spacing[0] / 1000, "r*", ms=5
-        )
+        first.plot((shots[:, -1] + 0.5) * spacing[-1] / 1000, (shots[:, 0] + 0.5) * spacing[0] / 1000, "r*", ms=5)
     else:
         _draw_change(figure, grid[0, 0], result - start, spacing, "result - start")
     if true is not None:
         _draw_change(figure, grid[1, 1], result - start, spacing, "result - start")
     draw_losses(figure, grid[2, 0], arrays["losses"], arrays["iterations"], arrays["corners"])
     title = f"one shot below {arrays['corners'][-1]:g} Hz"
-    draw_gathers(
-        figure, grid[2, 1], arrays["observed_gather"], arrays["predicted_gather"], float(arrays["dt"]), title
-    )
+    draw_gathers(figure, grid[2, 1], arrays["observed_gather"], arrays["predicted_gather"], float(arrays["dt"]), title)
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=110)
     return stream.getvalue()

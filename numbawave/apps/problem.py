@@ -94,9 +94,7 @@ class Problem:
     def record_all(self, velocity: Tensor, wavelet: Tensor) -> Tensor:
         """Records of every shot without a gradient, [shot, receiver, time]."""
         with torch.no_grad():
-            parts = [
-                self.record(velocity, batch, wavelet) for batch in self.batches(torch.arange(len(self.shots)))
-            ]
+            parts = [self.record(velocity, batch, wavelet) for batch in self.batches(torch.arange(len(self.shots)))]
         return torch.cat(parts)
 
     def digest(self) -> str:
@@ -111,9 +109,7 @@ class Problem:
             self.receivers,
             self.observed,
         ):
-            total.update(
-                b"none" if array is None else repr(tuple(array.shape)).encode() + array.numpy().tobytes()
-            )
+            total.update(b"none" if array is None else repr(tuple(array.shape)).encode() + array.numpy().tobytes())
         return total.hexdigest()
 
 
@@ -141,9 +137,7 @@ def load_problem(job: Job) -> Problem:
     spacing = job.grid_spacing * (start.ndim if len(job.grid_spacing) == 1 else 1)
     if len(spacing) != start.ndim:
         rule = f"the model has {start.ndim} axes"
-        raise InvalidValueError(
-            "grid_spacing", job.grid_spacing, rule, "give one spacing, or one for each axis"
-        )
+        raise InvalidValueError("grid_spacing", job.grid_spacing, rule, "give one spacing, or one for each axis")
     water = _water(job, start)
     if job.start == "smooth":
         start = smooth(start, [job.start_smoothing / h for h in spacing], water)
@@ -169,9 +163,7 @@ def _true_model(job: Job) -> Tensor | None:
         return None
     if job.model == "layered":
         shape = job.shape or (70, 200)
-        spacing = (
-            job.grid_spacing if len(job.grid_spacing) == len(shape) else job.grid_spacing[:1] * len(shape)
-        )
+        spacing = job.grid_spacing if len(job.grid_spacing) == len(shape) else job.grid_spacing[:1] * len(shape)
         return torch.from_numpy(layered_model(shape, spacing, job.seed)).to(torch.float64)
     return torch.from_numpy(load_velocity("model", job.model, job.shape))
 
@@ -194,9 +186,7 @@ def _water(job: Job, start: Tensor) -> Tensor:
         water = torch.zeros_like(start, dtype=torch.bool)
         water[: job.water] = True
     if bool(water.all()):
-        raise InvalidValueError(
-            "water", job.water, "every cell of the start model is water", "give the depth in cells"
-        )
+        raise InvalidValueError("water", job.water, "every cell of the start model is water", "give the depth in cells")
     return water
 
 
@@ -217,8 +207,6 @@ def _wavelet(job: Job, dt: float, nt: int) -> Tensor:
         return ricker(job.peak_frequency, nt, dt, peak_time(job), dtype=torch.float64)
     wavelet = torch.from_numpy(load_array("wavelet", job.wavelet))
     if wavelet.ndim != 1 or (job.nt and len(wavelet) != job.nt):
-        rule = (
-            f"has the shape {tuple(wavelet.shape)}, but a wavelet is [time] of nt = {job.nt or 'any'} samples"
-        )
+        rule = f"has the shape {tuple(wavelet.shape)}, but a wavelet is [time] of nt = {job.nt or 'any'} samples"
         raise InvalidValueError("wavelet", job.wavelet, rule, "correct either")
     return wavelet

@@ -139,9 +139,7 @@ def conclude(problem: Problem, observed: Tensor, state: State, folder: Path) -> 
     model_error = None
     if problem.true is not None:
         inside = illuminated(problem.water)
-        errors = [
-            relative_error(model[inside], problem.true[inside]) for model in (problem.start, state.model)
-        ]
+        errors = [relative_error(model[inside], problem.true[inside]) for model in (problem.start, state.model)]
         model_error = (errors[0], errors[1])
     summary = Summary(
         model_error,

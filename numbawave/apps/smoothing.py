@@ -62,9 +62,7 @@ def smooth(velocity: Tensor, sigma: Sequence[float], water: Tensor | None = None
     """
     rock = torch.ones_like(velocity, dtype=torch.float64) if water is None else (~water).to(torch.float64)
     weight = blur(rock, sigma)
-    averaged = blur(rock * velocity.to(torch.float64), sigma) / weight.clamp_min(
-        torch.finfo(torch.float64).tiny
-    )
+    averaged = blur(rock * velocity.to(torch.float64), sigma) / weight.clamp_min(torch.finfo(torch.float64).tiny)
     return torch.where(rock > 0, averaged, velocity.to(torch.float64)).to(velocity.dtype)
 
 

@@ -39,14 +39,10 @@ def load_array(argument: str, path: str) -> NDArray[Any]:
         remedy = "check the path; write the file with numpy.save"
         raise StorageError(argument, path, f"cannot be read as a .npy file ({reason})", remedy) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        raise InvalidTypeError(
-            argument, path, "must hold one array of real numbers", "save it with numpy.save"
-        )
+        raise InvalidTypeError(argument, path, "must hold one array of real numbers", "save it with numpy.save")
     if not np.isfinite(array).all():
         cell = tuple(int(n) for n in np.argwhere(~np.isfinite(array))[0])
-        raise InvalidValueError(
-            argument, path, f"holds NaN or infinity, first at {cell}", "fill or cut those values"
-        )
+        raise InvalidValueError(argument, path, f"holds NaN or infinity, first at {cell}", "fill or cut those values")
     return array
 
 
@@ -80,14 +76,10 @@ def load_velocity(argument: str, path: str, shape: tuple[int, ...] = ()) -> NDAr
         velocity = load_array(argument, path).astype(np.float64)
     if velocity.ndim not in (2, 3) or (shape and velocity.shape != shape):
         wanted = f"the job says shape {shape}" if shape else "a model has axes z, x or z, y, x"
-        raise InvalidValueError(
-            argument, path, f"has the shape {velocity.shape}, but {wanted}", "correct either"
-        )
+        raise InvalidValueError(argument, path, f"has the shape {velocity.shape}, but {wanted}", "correct either")
     if not (velocity > 0).all():
         cell = tuple(int(n) for n in np.argwhere(velocity <= 0)[0])
-        raise InvalidValueError(
-            argument, path, f"speeds are positive m/s, but cell {cell} is not", "fill that cell"
-        )
+        raise InvalidValueError(argument, path, f"speeds are positive m/s, but cell {cell} is not", "fill that cell")
     return velocity
 
 
@@ -102,19 +94,13 @@ def _read_segy(argument: str, path: str) -> NDArray[np.float64]:
         with segyio.open(path, ignore_geometry=True) as stream:
             return np.asarray(stream.trace.raw[:], dtype=np.float64)
     except (OSError, RuntimeError, ValueError) as error:
-        raise StorageError(
-            argument, path, f"cannot be read as SEG-Y ({error})", "check the path and the file"
-        ) from error
+        raise StorageError(argument, path, f"cannot be read as SEG-Y ({error})", "check the path and the file") from error
 
 
-def _fold(
-    argument: str, path: str, traces: NDArray[np.float64], shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _fold(argument: str, path: str, traces: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
     if not shape:
         return np.ascontiguousarray(traces.T)
     if traces.shape[1] != shape[0] or traces.size != np.prod(shape):
         rule = f"has {traces.shape[0]} traces of {traces.shape[1]} samples, but the job says shape {shape}"
-        raise InvalidValueError(
-            argument, path, rule, "correct the shape: samples first, then the traces' axes"
-        )
+        raise InvalidValueError(argument, path, rule, "correct the shape: samples first, then the traces' axes")
     return np.ascontiguousarray(traces.T.reshape(shape))

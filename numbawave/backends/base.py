@@ -14,12 +14,8 @@ class Backend(Protocol):
 
     name: str
 
-    def forward(
-        self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool
-    ) -> None:
+    def forward(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
         """Steps ``first`` to ``last - 1``, forward; ``history`` says whether they are kept."""
 
-    def adjoint(
-        self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool
-    ) -> None:
+    def adjoint(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
         """Steps ``last - 1`` down to ``first``, backward; ``history`` says whether they are imaged."""

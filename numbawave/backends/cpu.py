@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 
 from numbawave.codegen.loop_cpu import History, adjoint_text, forward_text
 from numbawave.codegen.module_cache import load
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Not every threading layer of Numba may be entered by two threads; each call uses all cores anyway."""
 
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Reassociation and contraction, but NaN and infinity keep their meaning: an unstable run must show."""
@@ -36,7 +40,7 @@ def _effort(level: int) -> Iterator[None]:
 
 
 class _Kernel(CompilerBase):
-    """Numba's usual compiler, told that the arrays of a call do not overlap, so that loops become vectors unguarded."""
+    """Numba's usual compiler, told that a call's arrays do not overlap, so that loops become vectors unguarded."""
 
     def define_pipelines(self) -> list[Any]:
         self.state.flags.noalias = True
@@ -92,15 +96,11 @@ class Cpu:
 
     name = "cpu"
 
-    def forward(
-        self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool
-    ) -> None:
+    def forward(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
         """See ``Backend``."""
         self._advance(run, run.setup.forward, "forward", arrays, first, last, history)
 
-    def adjoint(
-        self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool
-    ) -> None:
+    def adjoint(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
         """See ``Backend``."""
         self._advance(run, run.setup.adjoint.program, "adjoint", arrays, first, last, history)
 
@@ -128,7 +128,8 @@ class Cpu:
         names = code.co_varnames[: code.co_argcount]
         flat = {name: arrays[name].reshape(-1) for name in names if name in arrays}
         values |= integers | flat
-        function(*(values[name] for name in names))
+        with _ONE_AT_A_TIME:
+            function(*(values[name] for name in names))
         _rotate(program, arrays, last - first)
 
 

@@ -1,4 +1,4 @@
-"""The oracle: programs run form by form with NumPy on whole arrays. Slow, short, and independent of any printed text."""
+"""The oracle: programs run form by form with NumPy on whole arrays; slow, short, independent of printed text."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ class Reference:
         for step in range(first, last):
             keeping = history and step % run.stride == 0
             for record in run.setup.forward.records:
-                arrays[f"record_{record.name}"][step] = arrays[record.name].flat[
-                    arrays[f"receivers_{record.name}"]
-                ]
+                arrays[f"record_{record.name}"][step] = arrays[record.name].flat[arrays[f"receivers_{record.name}"]]
             channel = 0
             for stage, kept in zip(run.setup.forward.stages, run.setup.kept, strict=True):
                 values = [grid.value(form) for form in kept] if keeping else []
                 grid.advance(stage)
-                for target, source, form in stage.injections():
-                    grid.inject(arrays[target.name].reshape(-1), form, source, step)
-                for form, value in zip(kept, values, strict=False):
+                for target, source, update in stage.injections():
+                    grid.inject(arrays[target.name].reshape(-1), update, source, step)
+                for value in values:
                     slot = arrays["history"][step // run.stride, channel]
                     slot[...] = grid.masked(value).reshape(slot.shape)
                     channel += 1
@@ -81,23 +79,20 @@ class _Grid:
     def value(self, form: Form) -> Array:
         """A form at every cell, ``[shot, *grid]``; sources count as zero."""
         if isinstance(form, Read):
-            return self.whole(
-                form.field, self.arrays[f"{form.field.name}_next" if form.level else form.field.name]
-            )
+            return self.whole(form.field, self.arrays[f"{form.field.name}_next" if form.level else form.field.name])
         if isinstance(form, Named):
             return self.value(form.form)
         if isinstance(form, Scaled):
             product = self.value(form.form) * self.run.dtype.type(form.number)
             for factor in form.factors:
-                product = product * (
-                    self.arrays[factor.name] if isinstance(factor, Parameter) else self.along(factor)
-                )
-            return product
+                product = product * (self.arrays[factor.name] if isinstance(factor, Parameter) else self.along(factor))
+            return np.asarray(product)
         if isinstance(form, Derivative):
             return self.derivative(form)
         assert isinstance(form, Sum | Source)
         terms = [self.value(term) for term in form.terms] if isinstance(form, Sum) else []
-        return sum(terms, np.zeros((self.run.shots, *self.run.grid.shape), self.run.dtype))
+        total: Array = sum(terms, np.zeros((self.run.shots, *self.run.grid.shape), self.run.dtype))
+        return total
 
     def along(self, profile: Any) -> Array:
         """A profile, shaped to multiply a field."""
@@ -112,7 +107,8 @@ class _Grid:
             ahead, behind = np.roll(inner, -after, position), np.roll(inner, -before, position)
             pair = ahead if after == before else ahead + behind if form.order == 2 else ahead - behind
             total += self.run.dtype.type(self.names.constants[weight]) * pair
-        return total * self.run.dtype.type(self.run.grid.axes[position - 1].spacing ** -form.order)
+        total *= self.run.dtype.type(self.run.grid.axes[position - 1].spacing ** -form.order)
+        return total
 
     def whole(self, field: Field, stored: Array) -> Array:
         """A field on the whole grid, from where it is kept."""

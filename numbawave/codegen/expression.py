@@ -8,6 +8,7 @@ from itertools import chain, count
 
 from numbawave.grid.weights import centred_first, centred_second, half_point
 from numbawave.stencil.form import (
+    ZERO,
     Derivative,
     Form,
     Named,
@@ -17,10 +18,12 @@ from numbawave.stencil.form import (
     Scaled,
     Source,
     Sum,
-    ZERO,
     add,
+    derivative,
+    is_zero,
+    named,
+    scale,
 )
-from numbawave.stencil.form import derivative, is_zero, named, scale
 
 Shift = tuple[int, ...]
 """Whole cells by which a form is evaluated away from the point, an entry an axis."""
@@ -50,20 +53,14 @@ class Names:
     def constant(self, value: float, name: str | None = None) -> str:
         """Use a constant of the module; it carries the run's dtype."""
         if name is None:
-            same = (
-                known for known, number in self.constants.items() if number == value and known.startswith("k")
-            )
-            name = next(same, None) or (
-                f"k{int(value)}" if value == int(value) else f"k_{len(self.constants)}"
-            )
+            same = (known for known, number in self.constants.items() if number == value and known.startswith("k"))
+            name = next(same, None) or (f"k{int(value)}" if value == int(value) else f"k_{len(self.constants)}")
         self.constants[name] = value
         return name
 
     def offset(self, base: str, shift: Shift) -> str:
         """An index moved by a shift, by way of the strides ``z1, z2 ...``."""
-        moves = (
-            f" {'+' if k > 0 else '-'} {axis}{abs(k)}" for axis, k in zip(self.axes, shift, strict=True) if k
-        )
+        moves = (f" {'+' if k > 0 else '-'} {axis}{abs(k)}" for axis, k in zip(self.axes, shift, strict=True) if k)
         return base + "".join(moves)
 
     def weights(self, node: Derivative) -> list[tuple[int, int, str]]:
@@ -72,9 +69,7 @@ class Names:
             values = centred_second(self.accuracy)
             return [(k, -k, self.constant(w, f"second_{k}")) for k, w in enumerate(values)]
         if node.kind == "centred":
-            return [
-                (k, -k, self.constant(w, f"first_{k}")) for k, w in enumerate(centred_first(self.accuracy), 1)
-            ]
+            return [(k, -k, self.constant(w, f"first_{k}")) for k, w in enumerate(centred_first(self.accuracy), 1)]
         ahead = 1 if node.kind == "forward" else 0
         values = half_point(self.accuracy)
         return [(k + ahead, ahead - 1 - k, self.constant(w, f"half_{k + 1}")) for k, w in enumerate(values)]
@@ -136,13 +131,9 @@ class Body:
 
     def _name(self, form: Form, shift: Shift) -> str:
         where = "".join(
-            f"_{axis}{'p' if k > 0 else 'm'}{abs(k)}"
-            for axis, k in zip(self.names.axes, shift, strict=True)
-            if k
+            f"_{axis}{'p' if k > 0 else 'm'}{abs(k)}" for axis, k in zip(self.names.axes, shift, strict=True) if k
         )
-        stem = (
-            form.name if isinstance(form, Named) else form.field.name if isinstance(form, Read) else "value"
-        )
+        stem = form.name if isinstance(form, Named) else form.field.name if isinstance(form, Read) else "value"
         stem = f"old_{stem}" if isinstance(form, Read) and form.level else stem
         base = f"{stem}{where}" if where or isinstance(form, Named) else f"{stem}_here"
         name = next(c for c in chain([base], (f"{base}_{n}" for n in count(2))) if c not in self._taken)

@@ -15,9 +15,7 @@ History = Literal["none", "every", "some"]
 """Whether kernels touch history: never, in every step, or in one step of several."""
 
 
-def forward_text(
-    program: Program, kept: Sequence[tuple[Form, ...]], history: History, accuracy: int, real: str
-) -> str:
+def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: History, accuracy: int, real: str) -> str:
     """Print the forward module.
 
     Parameters
@@ -36,9 +34,7 @@ def forward_text(
     """
     page = _Page(program, accuracy, real, history)
     for record in program.records:
-        page.points(
-            f"receivers_{record.name}", [f"record_{record.name}[at + q] = {page.array(record.name)}[i]"]
-        )
+        page.points(f"receivers_{record.name}", [f"record_{record.name}[at + q] = {page.array(record.name)}[i]"])
     for position, stage in enumerate(program.stages):
         first = sum(len(forms) for forms in kept[:position])
         page.sweep(f"forward_{position}", stage, kept[position], first, forward=True)
@@ -75,14 +71,10 @@ def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, acc
             page.points(f"cells_{source.name}", [*body.lines, f"gradient_{source.name}[at + q] = {value}"])
         if history != "none":
             page.source_images(stage)
-        page.sweep(
-            f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False
-        )
+        page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False)
     for name in records:
         scale = f"{page.array(adjoint.scales[name].name)}[m] * " if name in adjoint.scales else ""
-        page.points(
-            f"receivers_{name}", [f"{page.array(f'adjoint_{name}')}[i] += {scale}residual_{name}[at + q]"]
-        )
+        page.points(f"receivers_{name}", [f"{page.array(f'adjoint_{name}')}[i] += {scale}residual_{name}[at + q]"])
     return page.text("adjoint", sum(len(forms) for forms in kept))
 
 
@@ -134,9 +126,7 @@ class _Page:
             terms = [] if abs(number) == 1.0 else [self.names.constant(abs(number))]
             terms += [f"{factor.name}[m]" for factor in factors if isinstance(factor, Parameter)]
             sign = "-" if number < 0 else "+"
-            lines.append(
-                f"{target} {sign}= {' * '.join([*terms, *extra, f'amplitude_{source.name}[at + q]'])}"
-            )
+            lines.append(f"{target} {sign}= {' * '.join([*terms, *extra, f'amplitude_{source.name}[at + q]'])}")
         return lines
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
@@ -146,14 +136,10 @@ class _Page:
             used = bool(history and kept)
             title = name + {True: "_keep" if forward else "_image", False: ""}[history]
             names = Names(self.program.axes, self.accuracy, self.constants)
-            text = rows_function(
-                title, names, stage, kept, channel, keep=used and forward, image=used and not forward
-            )
+            text = rows_function(title, names, stage, kept, channel, keep=used and forward, image=used and not forward)
             self.functions.append(text)
             given = row_arguments(names, stage, used)
-            self.arguments.update(
-                dict.fromkeys(a for a in given if a not in ("first_row", "last_row", "kept"))
-            )
+            self.arguments.update(dict.fromkeys(a for a in given if a not in ("first_row", "last_row", "kept")))
             call = ", ".join(["parts[part]", "parts[part + 1]", *given[2:]])
             calls[history] = ["for part in prange(parts.size - 1):", f"    {title}({call})"]
         if len(calls) == 2:
@@ -166,11 +152,7 @@ class _Page:
 
     def text(self, name: str, channels: int) -> str:
         """The whole module, with the loop over time under this name."""
-        steps = (
-            "range(first_step, last_step)"
-            if name == "forward"
-            else "range(last_step - 1, first_step - 1, -1)"
-        )
+        steps = "range(first_step, last_step)" if name == "forward" else "range(last_step - 1, first_step - 1, -1)"
         keeping, extra = [], []
         if self.history != "none":
             extra = ["kept_step", *(["stride"] if self.history == "some" else [])]
@@ -184,9 +166,7 @@ class _Page:
         arrays = sorted(set(self.arguments) - set(fixed) - set(scalars))
         signature = ["first_step", "last_step", *extra, "parts", *fixed, *arrays, *scalars]
         body = [f"for step in {steps}:", *("    " + line for line in [*keeping, *self.lines])]
-        self.functions.append(
-            "\n".join([f"@loop\ndef {name}({', '.join(signature)}):", *("    " + line for line in body)])
-        )
+        self.functions.append("\n".join([f"@loop\ndef {name}({', '.join(signature)}):", *("    " + line for line in body)]))
         return self._head(name) + "".join(f"\n\n{function}\n" for function in self.functions)
 
     def _head(self, name: str) -> str:

@@ -54,13 +54,9 @@ def rows_function(
         if lines:
             inner += _ends(axes, lines) if axis == "x" else _slab(axes, axis, lines)
     comment = [f"# {a.field.name} <- {show(a.form)}" for a in stage.assignments if a.field.slab is None]
-    comment += [
-        f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image
-    ]
+    comment += [f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image]
     channels = (
-        [f"h{k} = kept + index({first_channel + k}) * shots * cells" for k in range(len(kept))]
-        if keep or image
-        else []
+        [f"h{k} = kept + index({first_channel + k}) * shots * cells" for k in range(len(kept))] if keep or image else []
     )
     body = [*comment, *_strides(names, inner), *channels, "for row in range(first_row, last_row):"]
     place = ["rest = row"]
@@ -145,9 +141,5 @@ def _strides(names: Names, lines: list[str]) -> list[str]:
     found = []
     for position, axis in enumerate(names.axes):
         stride = " * ".join(f"n{faster}" for faster in names.axes[position + 1 :]) or "n1"
-        found += [
-            f"{axis}{k} = {stride}" + (f" * n{k}" if k > 1 else "")
-            for k in range(1, 9)
-            if f"{axis}{k}" in used
-        ]
+        found += [f"{axis}{k} = {stride}" + (f" * n{k}" if k > 1 else "") for k in range(1, 9) if f"{axis}{k}" in used]
     return found

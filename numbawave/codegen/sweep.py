@@ -8,9 +8,7 @@ from numbawave.stencil.parts import part
 from numbawave.stencil.program import Stage
 
 
-def sweep(
-    names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], keep: bool, image: bool
-) -> list[str]:
+def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], keep: bool, image: bool) -> list[str]:
     """Lines of the plain pass (axis None) or of the pass over an axis's slabs.
 
     Parameters
@@ -33,16 +31,12 @@ def sweep(
     outputs = [*_fields(stage, axis)]
     if keep:
         outputs += [(f"history[h{k} + i]", "", form) for k, form in enumerate(kept)]
-    outputs = [
-        (target, factor, without_sources(part_of(form, axis, target))) for target, factor, form in outputs
-    ]
+    outputs = [(target, factor, without_sources(part_of(form, axis, target))) for target, factor, form in outputs]
     if image:
         for product in stage.images:
             channel = f"history[h{kept.index(product.kept)} + i] * "
             outputs.append((f"gradient_{product.parameter.name}[m]", channel, part(product.adjoint, axis)))
-    outputs = [
-        (target, factor, form) for target, factor, form in outputs if _needed(target, factor, form, axis)
-    ]
+    outputs = [(target, factor, form) for target, factor, form in outputs if _needed(target, factor, form, axis)]
     body = Body(names, [form for _, _, form in outputs])
     stores = []
     for target, factor, form in outputs:

@@ -17,6 +17,7 @@ from numbawave.stencil.form import Field
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
+Given = Mapping[str, Array]
 
 CHUNK = 200_000_000
 """Cell updates in one call of compiled code, a fraction of a second: between calls Ctrl-C and progress are served."""
@@ -83,8 +84,7 @@ class Run:
         """A field of all shots."""
         return np.zeros((self.shots, *self.setup.field_shape(self.grid, field_)), self.dtype)
 
-    def forward(self, parameters: Mapping[str, Array], amplitudes: Mapping[str, Array], initial: Mapping[str, Array],
-                keep: bool) -> tuple[Arrays, Arrays]:  # fmt: skip
+    def forward(self, parameters: Given, amplitudes: Given, initial: Given, keep: bool) -> tuple[Arrays, Arrays]:
         """Step through time.
 
         Parameters
@@ -105,9 +105,7 @@ class Run:
         """
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
-            arrays[array] = (
-                np.array(initial[name], self.dtype, order="C") if name in initial else self.zeros(field_)
-            )
+            arrays[array] = np.array(initial[name], self.dtype, order="C") if name in initial else self.zeros(field_)
         self._buffers(arrays, self.setup.forward.stages)
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
@@ -126,8 +124,15 @@ class Run:
         shape = (self.steps, self.cells[f"receivers_{record}"].size)
         return np.zeros(shape, self.dtype) if values is None else np.ascontiguousarray(values, self.dtype)
 
-    def adjoint(self, parameters: Mapping[str, Array], amplitudes: Mapping[str, Array], residuals: Mapping[str, Array],
-                final: Mapping[str, Array], history: Array | None, want_state: bool) -> tuple[Arrays, Arrays, Arrays]:  # fmt: skip
+    def adjoint(
+        self,
+        parameters: Given,
+        amplitudes: Given,
+        residuals: Given,
+        final: Given,
+        history: Array | None,
+        want_state: bool,
+    ) -> tuple[Arrays, Arrays, Arrays]:
         """Step back through time.
 
         Parameters
@@ -175,8 +180,8 @@ class Run:
                 state[name] = self._unscaled(parameters, name, field_, arrays[f"adjoint_{array}"])
         return gradients, traces, state
 
-    def _common(self, parameters: Mapping[str, Array]) -> Arrays:
-        arrays: Arrays = {name: grid for name, grid in parameters.items()}
+    def _common(self, parameters: Given) -> Arrays:
+        arrays: Arrays = dict(parameters)
         for profile in self.setup.forward.profiles:
             axis = next(a for a in self.grid.axes if a.name == profile.axis)
             arrays[profile.name] = self.damping.profile(profile, axis, self.setup.accuracy).astype(self.dtype)
@@ -191,9 +196,7 @@ class Run:
                 if stage.buffered(field_) and f"{field_.name}_next" not in arrays:
                     arrays[f"{field_.name}_next"] = self.zeros(field_)
 
-    def _loop(
-        self, advance: Callable[[Run, Arrays, int, int, bool], None], arrays: Arrays, history: bool
-    ) -> None:
+    def _loop(self, advance: Callable[[Run, Arrays, int, int, bool], None], arrays: Arrays, history: bool) -> None:
         backwards = advance == self.backend.adjoint
         chunk = max(1, CHUNK // (self.grid.cells * self.shots))
         starts = range(0, self.steps, chunk)
@@ -203,9 +206,7 @@ class Run:
             if self.report is not None:
                 self.report(last - first)
 
-    def _scaled(
-        self, parameters: Mapping[str, Array], name: str, field_: Field, cotangent: Array | None
-    ) -> Array:
+    def _scaled(self, parameters: Given, name: str, field_: Field, cotangent: Array | None) -> Array:
         """Where the adjoint of a state's array starts."""
         if cotangent is None:
             return self.zeros(field_)
@@ -216,7 +217,7 @@ class Run:
         scale = self.setup.adjoint.scales.get(field_.name)
         return start if scale is None else start * parameters[scale.name]
 
-    def _unscaled(self, parameters: Mapping[str, Array], name: str, field_: Field, adjoint: Array) -> Array:
+    def _unscaled(self, parameters: Given, name: str, field_: Field, adjoint: Array) -> Array:
         """The gradient of an initial state's array."""
         if name != field_.name:
             adjoint = adjoint * self.dtype.type(self.setup.older(field_))
@@ -229,7 +230,7 @@ class Run:
             edge[: axis.first] = 0.0
             edge[edge.shape[0] - (axis.size - axis.stop) :] = 0.0
 
-    def _gradients(self, arrays: Arrays, parameters: Mapping[str, Array]) -> Arrays:
+    def _gradients(self, arrays: Arrays, parameters: Given) -> Arrays:
         found = {}
         images = [image for stage in self.setup.adjoint.program.stages for image in stage.images]
         for name in parameters:

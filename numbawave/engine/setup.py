@@ -51,9 +51,7 @@ class Setup:
         """Cells beyond the layers' widths that memory variables keep, forward and adjoint alike."""
         return max(self.depth(self.forward, axis), self.depth(self.adjoint.program, axis))
 
-    def domain(
-        self, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], spacing: tuple[float, ...]
-    ) -> Domain:
+    def domain(self, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], spacing: tuple[float, ...]) -> Domain:
         """The padded grid of a model."""
         return domain(shape, widths, spacing, self.halo, self.forward.axes)
 

@@ -26,9 +26,7 @@ def axis_names(ndim: int) -> tuple[str, ...]:
         If there are not 1, 2 or 3 axes.
     """
     if ndim not in (1, 2, 3):
-        raise InvalidValueError(
-            "ndim", ndim, "a grid has 1, 2 or 3 axes", "give a model of 1, 2 or 3 dimensions"
-        )
+        raise InvalidValueError("ndim", ndim, "a grid has 1, 2 or 3 axes", "give a model of 1, 2 or 3 dimensions")
     return ("z", "y", "x")[-ndim:]
 
 
@@ -63,9 +61,7 @@ def per_axis(argument: str, value: Any, ndim: int) -> tuple[float, ...]:
             argument, value, f"needs 1 or {ndim} values, not {numbers.size}", f"give one for each of {axes}"
         )
     if not (np.isfinite(numbers) & (numbers > 0)).all():
-        raise InvalidValueError(
-            argument, value, "must be positive and finite", "give the distance between cells"
-        )
+        raise InvalidValueError(argument, value, "must be positive and finite", "give the distance between cells")
     return tuple(float(number) for number in np.broadcast_to(numbers, ndim))
 
 
@@ -103,9 +99,7 @@ def per_face(argument: str, value: Any, ndim: int) -> tuple[tuple[int, int], ...
             f"give one for each of {faces}",
         )
     if (widths < 0).any():
-        raise InvalidValueError(
-            argument, value, "a width in cells is not negative", "use 0 for a face without one"
-        )
+        raise InvalidValueError(argument, value, "a width in cells is not negative", "use 0 for a face without one")
     low_high = np.broadcast_to(widths, 2 * ndim).reshape(ndim, 2)
     return tuple((int(low), int(high)) for low, high in low_high)
 

@@ -146,10 +146,7 @@ def domain(
     fastest = len(shape) - 1
     rows = zip(names, shape, widths, spacing, strict=True)
     return Domain(
-        tuple(
-            Axis(name, n, low, high, h, halo, k == fastest)
-            for k, (name, n, (low, high), h) in enumerate(rows)
-        )
+        tuple(Axis(name, n, low, high, h, halo, k == fastest) for k, (name, n, (low, high), h) in enumerate(rows))
     )
 
 

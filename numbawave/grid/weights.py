@@ -32,9 +32,7 @@ def check_accuracy(accuracy: int) -> int:
         If it is not 2, 4, 6 or 8.
     """
     if accuracy not in ACCURACIES or isinstance(accuracy, bool):
-        raise InvalidValueError(
-            "accuracy", accuracy, "must be 2, 4, 6 or 8", "choose one of these; 4 suits most models"
-        )
+        raise InvalidValueError("accuracy", accuracy, "must be 2, 4, 6 or 8", "choose one of these; 4 suits most models")
     return int(accuracy)
 
 

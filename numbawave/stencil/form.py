@@ -60,9 +60,7 @@ class Form:
         if isinstance(other, Form):
             raise EquationError("product", f"{self} * {other}", "an update is linear in its fields",
                                 "write the equation so that each term holds one field")  # fmt: skip
-        return (
-            scale(self, 1.0, other) if isinstance(other, Parameter | Profile) else scale(self, float(other))
-        )
+        return scale(self, 1.0, other) if isinstance(other, Parameter | Profile) else scale(self, float(other))
 
     __rmul__ = __mul__
 
@@ -97,6 +95,7 @@ class Read(Form):
 
     @property
     def at(self) -> Place:  # type: ignore[override]
+        """Where the field lives."""
         return self.field.at
 
     @property
@@ -134,6 +133,7 @@ class Scaled(Form):
 
     @property
     def at(self) -> Place:  # type: ignore[override]
+        """Where the form sits."""
         return self.form.at
 
 
@@ -152,6 +152,7 @@ class Derivative(Form):
 
     @property
     def at(self) -> Place:  # type: ignore[override]
+        """Where the derivative sits."""
         return self.form.at if self.kind == "centred" else self.form.at ^ {self.axis}
 
 
@@ -164,6 +165,7 @@ class Named(Form):
 
     @property
     def at(self) -> Place:  # type: ignore[override]
+        """Where the form sits."""
         return self.form.at
 
 

@@ -108,8 +108,7 @@ class Stage:
             return True
         late = self.slabs() - {field.slab}
         return any(
-            reach(form, field) > 0 or any(reach(part(form, axis), field) >= 0 for axis in late)
-            for form in self.forms
+            reach(form, field) > 0 or any(reach(part(form, axis), field) >= 0 for axis in late) for form in self.forms
         )
 
 
@@ -153,12 +152,7 @@ class Program:
 
     @cached_property
     def _factors(self) -> tuple[Parameter | Profile, ...]:
-        forms = [
-            f
-            for stage in self.stages
-            for form in (*stage.forms, *(t for _, t in stage.taps))
-            for f in walk(form)
-        ]
+        forms = [f for stage in self.stages for form in (*stage.forms, *(t for _, t in stage.taps)) for f in walk(form)]
         return tuple(dict.fromkeys(x for f in forms if isinstance(f, Scaled) for x in f.factors))
 
     @property
@@ -198,9 +192,7 @@ def check(stage: Stage) -> None:
     written = [a.field for a in stage.assignments]
     for field in written:
         if written.count(field) > 1:
-            raise EquationError(
-                field.name, "assigned twice", "a stage assigns each field once", "join the two updates"
-            )
+            raise EquationError(field.name, "assigned twice", "a stage assigns each field once", "join the two updates")
     for field, form in ((a.field, a.form) for a in stage.assignments):
         if not is_zero(form) and form.at != field.at:
             raise EquationError(
@@ -218,9 +210,7 @@ def _check_leaves(field: Field, form: Form, shifted: tuple[str, ...], constant: 
     if isinstance(form, Scaled) and form.factors:
         constant = 0
     if isinstance(form, Source) and shifted:
-        raise EquationError(
-            form.name, show(form), "a source acts at its own cell", "take it out of the derivative"
-        )
+        raise EquationError(form.name, show(form), "a source acts at its own cell", "take it out of the derivative")
     if isinstance(form, Read):
         if form.level and (shifted or not constant or form.field != field):
             raise EquationError(f"{form.field.name}.previous", show(form),

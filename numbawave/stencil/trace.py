@@ -44,9 +44,7 @@ class Trace:
         The axes that absorb; the others have plain derivatives.
     """
 
-    def __init__(
-        self, name: str, axes: tuple[str, ...], boundaries: Mapping[str, Boundary] | None = None
-    ) -> None:
+    def __init__(self, name: str, axes: tuple[str, ...], boundaries: Mapping[str, Boundary] | None = None) -> None:
         self.name, self.axes, self.boundaries = name, axes, dict(boundaries or {})
         self._memory: list[Assignment] = []
         self._stages: list[Stage] = []
@@ -114,9 +112,7 @@ class Trace:
 
     def _new(self, name: str) -> str:
         if name in self._names or not name.isidentifier():
-            raise EquationError(
-                "name", name, "each field, parameter and source has an identifier of its own", "rename it"
-            )
+            raise EquationError("name", name, "each field, parameter and source has an identifier of its own", "rename it")
         self._names.add(name)
         return name
 

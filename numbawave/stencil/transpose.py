@@ -73,24 +73,14 @@ def transpose(program: Program) -> Adjoint:
     """
     scales = {field: c for field in program.fields if (c := _common_scale(program, field)) is not None}
     stages = tuple(_Transposition(stage, scales).stage() for stage in reversed(program.stages))
-    return Adjoint(
-        Program(f"{program.name}_adjoint", program.axes, stages), {f.name: c for f, c in scales.items()}
-    )
+    return Adjoint(Program(f"{program.name}_adjoint", program.axes, stages), {f.name: c for f, c in scales.items()})
 
 
 def _split(field: Field, form: Form) -> tuple[Scaled, list[Form]] | None:
     """``c * X`` and the constant terms, where a form has this shape."""
     terms = form.terms if isinstance(form, Sum) else (form,)
-    constant = [
-        t
-        for t in terms
-        if (read := t.form if isinstance(t, Scaled) and not t.factors else t) == _own(read, field)
-    ]
-    products = [
-        t
-        for t in terms
-        if isinstance(t, Scaled) and len(t.factors) == 1 and isinstance(t.factors[0], Parameter)
-    ]
+    constant = [t for t in terms if (read := t.form if isinstance(t, Scaled) and not t.factors else t) == _own(read, field)]
+    products = [t for t in terms if isinstance(t, Scaled) and len(t.factors) == 1 and isinstance(t.factors[0], Parameter)]
     if field.slab is not None or len(products) != 1 or len(constant) + 1 != len(terms):
         return None
     return products[0], constant
@@ -173,9 +163,7 @@ class _Transposition:
             form = self._new_value(field)
             if form is not None and form != Read(adjoint_of(field)):
                 assignments.append(Assignment(adjoint_of(field), form))
-        taps = tuple(
-            (node, add(*given)) for node, given in self.cotangents.items() if isinstance(node, Source)
-        )
+        taps = tuple((node, add(*given)) for node, given in self.cotangents.items() if isinstance(node, Source))
         return Stage(tuple(assignments), tuple(self.images), taps)
 
     def _new_value(self, field: Field) -> Form | None:

@@ -104,8 +104,7 @@ def check_locations(
             f"{argument}[shot {shot}, point {point}, axis {axis_names(ndim)[axis]}]",
             int(points[shot, point, axis]),
             f"must be a cell index from 0 to {model_shape[axis] - 1}",
-            _suggestion(points, model_shape, grid_spacing)
-            or "move the point inside the model, or extend the model",
+            _suggestion(points, model_shape, grid_spacing) or "move the point inside the model, or extend the model",
         )
     return points.astype(np.int64, copy=False)
 
@@ -145,9 +144,7 @@ def check_amplitudes(argument: str, shape: Sequence[int], locations: _Cells) -> 
             "give one time series for every source location",
         )
     if shape[2] < 1:
-        raise InvalidValueError(
-            argument, f"shape {list(shape)}", "needs at least one time sample", "add samples"
-        )
+        raise InvalidValueError(argument, f"shape {list(shape)}", "needs at least one time sample", "add samples")
     return int(shape[2])
 
 
@@ -165,12 +162,7 @@ def _as_array(argument: str, locations: Any) -> _Array:
 
 def _suggestion(points: _Array, model_shape: Sequence[int], grid_spacing: Sequence[float] | None) -> str:
     """Cells that the points would mean in metres, if all of those are inside the model; else nothing."""
-    if (
-        grid_spacing is None
-        or points.dtype.kind not in "iuf"
-        or not points.size
-        or not np.isfinite(points).all()
-    ):
+    if grid_spacing is None or points.dtype.kind not in "iuf" or not points.size or not np.isfinite(points).all():
         return ""
     cells = cell(points, grid_spacing)
     if (cells < 0).any() or (cells >= np.asarray(model_shape)).any():

@@ -37,9 +37,7 @@ def check_speed(argument: str, array: _Array, ndim: int) -> tuple[float, float]:
         10,000 times the slowest.
     """
     if array.size == 0:
-        raise InvalidValueError(
-            argument, f"shape {array.shape}", "a model has at least one cell", "give a model"
-        )
+        raise InvalidValueError(argument, f"shape {array.shape}", "a model has at least one cell", "give a model")
     lowest, highest = float(array.min()), float(array.max())
     # NaN fails both comparisons, so a good model costs two passes and no temporary array.
     if not (lowest > 0 and highest < np.inf):

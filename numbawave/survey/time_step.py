@@ -73,13 +73,7 @@ def internal_time_step(
     # The finest spacing is divided out of the root, and the products keep this order, so that a step exactly
     # at the limit is divided as often as the reference peer divides it.
     finest = min(grid_spacing)
-    ratio = (
-        abs(dt)
-        * max_vel
-        * math.hypot(*(finest / spacing for spacing in grid_spacing))
-        / finest
-        / courant_number
-    )
+    ratio = abs(dt) * max_vel * math.hypot(*(finest / spacing for spacing in grid_spacing)) / finest / courant_number
     if not math.isfinite(ratio) or ratio > 2**31:
         raise InvalidValueError(
             "dt",

@@ -10,9 +10,7 @@ from numbawave.errors import InvalidValueError
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def ricker(
-    freq: float, length: int, dt: float, peak_time: float | None = None, dtype: Any = np.float32
-) -> _Array:
+def ricker(freq: float, length: int, dt: float, peak_time: float | None = None, dtype: Any = np.float32) -> _Array:
     """Sample a Ricker wavelet, the negative second derivative of a Gaussian: no energy at zero frequency.
 
     Parameters
@@ -48,9 +46,7 @@ def ricker(
     return np.asarray((1 - 2 * square) * np.exp(-square), dtype=dtype)
 
 
-def gaussian(
-    freq: float, length: int, dt: float, peak_time: float | None = None, dtype: Any = np.float32
-) -> _Array:
+def gaussian(freq: float, length: int, dt: float, peak_time: float | None = None, dtype: Any = np.float32) -> _Array:
     """Sample the Gaussian whose second derivative is the Ricker wavelet of the same frequency.
 
     Not for inversion of data: most of its energy is at zero frequency, which real sources lack.

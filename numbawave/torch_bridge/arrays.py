@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.dlpack import from_dlpack
 
 from numbawave.errors import InvalidTypeError
 
-DTYPES = {torch.float32: np.dtype("float32"), torch.float64: np.dtype("float64")}
+DTYPES: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype("float32"), torch.float64: np.dtype("float64")}
 
 
 def tensor(argument: str, value: Any) -> torch.Tensor:
@@ -31,20 +32,23 @@ def tensor(argument: str, value: Any) -> torch.Tensor:
     InvalidTypeError
         If it is no array, or not of float32 or float64.
     """
-    if not isinstance(value, torch.Tensor):
+    shared: torch.Tensor
+    if isinstance(value, torch.Tensor):
+        shared = value
+    else:
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not value.flags.writeable:
             value = value.copy()
         try:
-            value = torch.from_numpy(value) if isinstance(value, np.ndarray) else torch.from_dlpack(value)
+            shared = torch.from_numpy(value) if isinstance(value, np.ndarray) else from_dlpack(value)
         except (TypeError, ValueError, AttributeError, RuntimeError, BufferError) as error:
             raise InvalidTypeError(argument, type(value).__name__, "is an array: a torch tensor, or one with __dlpack__",
-                                   "convert it with torch.as_tensor")  # fmt: skip
-    if value.dtype not in DTYPES:
-        raise InvalidTypeError(argument, str(value.dtype), "is of float32 or float64",
+                                   "convert it with torch.as_tensor") from error  # fmt: skip
+    if shared.dtype not in DTYPES:
+        raise InvalidTypeError(argument, str(shared.dtype), "is of float32 or float64",
                                f"convert it: {argument}.to(torch.float32)")  # fmt: skip
-    if value.is_sparse or value.layout != torch.strided:
-        raise InvalidTypeError(argument, str(value.layout), "is a dense tensor", f"use {argument}.to_dense()")
-    return value
+    if shared.layout != torch.strided:
+        raise InvalidTypeError(argument, str(shared.layout), "is a dense tensor", f"use {argument}.to_dense()")
+    return shared
 
 
 def alike(argument: str, value: Any, model: torch.Tensor, model_name: str) -> torch.Tensor:

@@ -24,13 +24,10 @@ from numbawave.survey.models import check_speed
 from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
 from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
+from numbawave.torch_bridge.continuation import check_layout, memory_of, state_of
 from numbawave.torch_bridge.options import Options
-from numbawave.torch_bridge.result import AuxiliaryState
 
 Cells = NDArray[np.int64]
-
-WAVEFIELDS = {"wavefield": "wavefield_0", "wavefield_previous": "wavefield_m1"}
-"""Public names of the state's wavefields."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +68,7 @@ class Prepared:
         }
 
 
-def prepare(
-    equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options
-) -> Prepared:
+def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options) -> Prepared:
     """Check a call and lay out its run; nothing is propagated.
 
     Parameters
@@ -106,12 +101,10 @@ def prepare(
     sources, receivers, shots = _survey(options, models, shape, spacing)
     models = {name: _per_shot(name, model, ndim, shots) for name, model in models.items()}
     amplitudes, nt = _amplitudes(options, sources, models[first], first)
-    memory = _memory(options)
-    lowest, highest = check_speed(equation.speed, numpy_view(models[equation.speed]), ndim)
+    memory = memory_of(options)
+    _, highest = check_speed(equation.speed, numpy_view(models[equation.speed]), ndim)
     max_vel = _max_vel(options.max_vel or (memory.max_vel if memory else None), highest)
-    time = internal_time_step(
-        _number("dt", dt), spacing, max_vel, check_courant_number(options.courant_number, accuracy)
-    )
+    time = internal_time_step(_number("dt", dt), spacing, max_vel, check_courant_number(options.courant_number, accuracy))
     frequency = options.pml_freq or (memory.pml_freq if memory else None)
     if frequency is None:
         frequency = peak_frequency(numpy_view(amplitudes) if amplitudes is not None else [], time.dt)
@@ -134,7 +127,7 @@ def prepare(
     )
     prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
     if memory is not None:
-        _check_layout(memory, prepared.layout)
+        check_layout(memory, prepared.layout)
     return prepared
 
 
@@ -149,13 +142,9 @@ def _backend(name: str, model: torch.Tensor, argument: str) -> Backend:
     from numbawave.backends import BACKENDS
 
     if name != "auto" and name not in BACKENDS:
-        raise InvalidValueError(
-            "backend", name, f"is one of auto, {', '.join(sorted(BACKENDS))}", "choose one of these"
-        )
+        raise InvalidValueError("backend", name, f"is one of auto, {', '.join(sorted(BACKENDS))}", "choose one of these")
     if model.device.type != "cpu":
-        raise BackendError(
-            argument, str(model.device), "this version propagates on the CPU", f"move it: {argument}.cpu()"
-        )
+        raise BackendError(argument, str(model.device), "this version propagates on the CPU", f"move it: {argument}.cpu()")
     return BACKENDS["cpu" if name == "auto" else name]()
 
 
@@ -172,11 +161,13 @@ def _grid_shape(models: Mapping[str, torch.Tensor], ndim: int) -> tuple[int, ...
     shapes = {name: tuple(model.shape[model.ndim - ndim :]) for name, model in models.items()}
     for name, model in models.items():
         if model.ndim not in (ndim, ndim + 1):
-            raise InvalidValueError(name, f"shape {list(model.shape)}", f"locations and spacing say that the grid has {ndim} axes",
-                                    "give the model as [*grid] or [shot, *grid], and locations as [shot, point, ndim]")  # fmt: skip
+            rule = f"locations and spacing say that the grid has {ndim} axes"
+            remedy = "give the model as [*grid] or [shot, *grid], and locations as [shot, point, ndim]"
+            raise InvalidValueError(name, f"shape {list(model.shape)}", rule, remedy)
         if shapes[name] != next(iter(shapes.values())):
-            raise InvalidValueError(name, f"shape {list(model.shape)}", "all models have one grid",
-                                    f"bring it to the shape of {next(iter(shapes))}, {list(next(iter(shapes.values())))}")  # fmt: skip
+            first, wanted = next(iter(shapes.items()))
+            remedy = f"bring it to the shape of {first}, {list(wanted)}"
+            raise InvalidValueError(name, f"shape {list(model.shape)}", "all models have one grid", remedy)
         if 0 in model.shape:
             raise InvalidValueError(
                 name, f"shape {list(model.shape)}", "a model has cells", "give at least one along each axis"
@@ -196,15 +187,13 @@ def _survey(
             locations = locations.detach().cpu().numpy() if isinstance(locations, torch.Tensor) else locations
             found[name] = check_locations(name, locations, shots, shape, spacing)
             shots = found[name].shape[0]
-    states = [options.wavefield_0, options.wavefield_m1, *_state(options).values()]
+    states = [options.wavefield_0, options.wavefield_m1, *state_of(options).values()]
     for value in (*states, *models.values()):
         if shots is None and hasattr(value, "ndim") and value.ndim == len(shape) + 1:
             shots = value.shape[0]
     shots = 1 if shots is None else shots
     if shots < 1:
-        raise InvalidValueError(
-            "source_locations", "0 shots", "there is at least one shot", "give locations for one"
-        )
+        raise InvalidValueError("source_locations", "0 shots", "there is at least one shot", "give locations for one")
     none = np.zeros((shots, 0, len(shape)), np.int64)
     return found.get("source_locations", none), found.get("receiver_locations", none), shots
 
@@ -222,9 +211,7 @@ def _per_shot(name: str, model: torch.Tensor, ndim: int, shots: int) -> torch.Te
     return model[0] if model.shape[0] == 1 else model
 
 
-def _amplitudes(
-    options: Options, sources: Cells, model: torch.Tensor, name: str
-) -> tuple[torch.Tensor | None, int]:
+def _amplitudes(options: Options, sources: Cells, model: torch.Tensor, name: str) -> tuple[torch.Tensor | None, int]:
     """Source amplitudes and the number of the caller's time steps."""
     if options.source_amplitudes is None:
         if options.nt is None:
@@ -251,40 +238,9 @@ def _amplitudes(
 def _max_vel(given: float | None, highest: float) -> float:
     # A bound that the model itself was rounded from is let pass: float32 holds seven digits.
     if given is not None and highest > given * (1 + 1e-6):
-        raise InvalidValueError("max_vel", given, f"the model's largest speed is {highest:.6g}, so steps could be unstable",
-                                f"give at least {highest:.6g}, or leave it out")  # fmt: skip
+        rule = f"the model's largest speed is {highest:.6g}, so steps could be unstable"
+        raise InvalidValueError("max_vel", given, rule, f"give at least {highest:.6g}, or leave it out")
     return highest if given is None else float(given)
-
-
-def _state(options: Options) -> dict[str, Any]:
-    """The parts of ``initial_state`` by public name."""
-    given = options.initial_state
-    if given is None:
-        return {}
-    parts = dict(getattr(given, "final_state", given))
-    unknown = set(parts) - {*WAVEFIELDS.values(), "auxiliary_state"}
-    if unknown:
-        raise InvalidValueError("initial_state", sorted(unknown), "holds wavefield_0, wavefield_m1 and auxiliary_state",
-                                "pass what an earlier call returned")  # fmt: skip
-    for name in WAVEFIELDS.values():
-        if name in parts and getattr(options, name) is not None:
-            raise InvalidValueError(name, "given twice", "it is in initial_state too", "give it in one place")
-    return parts
-
-
-def _memory(options: Options) -> AuxiliaryState | None:
-    memory = _state(options).get("auxiliary_state")
-    if memory is not None and not isinstance(memory, AuxiliaryState):
-        raise InvalidTypeError("initial_state", type(memory).__name__, "auxiliary_state is what an earlier call returned",
-                               "pass out or out.final_state")  # fmt: skip
-    return memory
-
-
-def _check_layout(memory: AuxiliaryState, layout: dict[str, Any]) -> None:
-    for name, value in layout.items():
-        if memory.layout[name] != value:
-            raise InvalidValueError("initial_state", f"{name} {memory.layout[name]}", f"this call has {name} {value}",
-                                    f"go on with the {name} of the run that you continue")  # fmt: skip
 
 
 def _cells(
@@ -300,32 +256,4 @@ def _cells(
         flat = np.ravel_multi_index(tuple(np.moveaxis(locations + origins, -1, 0)), grid.shape)
         found[name] = (flat + shot).reshape(-1)
         found[f"model_{name}"] = (flat + (shot if batched else 0)).reshape(-1)
-    return found
-
-
-def initial_state(prepared: Prepared, options: Options) -> dict[tuple[str, str], torch.Tensor]:
-    """Initial wavefields and memory variables on the padded grid, by what ``Propagation`` calls them."""
-    from numbawave.torch_bridge.padding import zero_pad
-
-    run, parts = prepared.run, _state(options)
-    model_name, model = next(iter(prepared.models.items()))
-    found = {}
-    for inner, public in WAVEFIELDS.items():
-        value = parts.get(public, getattr(options, public))
-        if value is None:
-            continue
-        value = alike(public, value, model, model_name)
-        layered = tuple(axis.stop - axis.first for axis in run.grid.axes)
-        bare = tuple(axis.cells for axis in run.grid.axes)
-        if tuple(value.shape) == (run.shots, *bare) and bare != layered:
-            value = torch.nn.functional.pad(
-                value, [w for a in reversed(run.grid.axes) for w in (a.low, a.high)]
-            )
-        elif tuple(value.shape) != (run.shots, *layered):
-            raise InvalidValueError(public, f"shape {list(value.shape)}", f"must be {[run.shots, *bare]} or, with layers, "
-                                    f"{[run.shots, *layered]}", "give a value for every cell of every shot")  # fmt: skip
-        found["state", inner] = zero_pad(value, run.grid)
-    memory = _memory(options)
-    for name, value in (memory.tensors if memory else {}).items():
-        found["state", name] = alike("initial_state", value, model, model_name)
     return found

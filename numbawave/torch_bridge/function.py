@@ -56,9 +56,7 @@ class Propagation(torch.autograd.Function):
         final = {name: numpy_view(g) for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
-        computed = run.adjoint(*read.values(), residuals, final, history if image else None, state)
+        computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, history if image else None, state)
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))
-        results = [
-            torch.from_numpy(found[kind][name]) if need else None for (kind, name), need in wanted.items()
-        ]
+        results = [torch.from_numpy(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
         return (None, None, None, *results)

@@ -104,30 +104,20 @@ class Options:
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1)
                 remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
-                raise InvalidTypeError(
-                    name, given[name], "a propagator has no such argument", remedy.rstrip("?")
-                )
+                raise InvalidTypeError(name, given[name], "a propagator has no such argument", remedy.rstrip("?"))
         return cls(**given)
 
     def __post_init__(self) -> None:
         if (self.source_amplitudes is None) != (self.source_locations is None):
             missing = "source_amplitudes" if self.source_amplitudes is None else "source_locations"
-            raise InvalidValueError(
-                missing, "None", "amplitudes and locations of sources come together", f"give {missing}"
-            )
+            raise InvalidValueError(missing, "None", "amplitudes and locations of sources come together", f"give {missing}")
         for name in ("pml_freq", "max_vel"):
             value = getattr(self, name)
             if value is not None and not 0 < float(value) < float("inf"):
-                raise InvalidValueError(
-                    name, value, "must be positive and finite", "leave it out to have it inferred"
-                )
+                raise InvalidValueError(name, value, "must be positive and finite", "leave it out to have it inferred")
         interval = self.model_gradient_sampling_interval
-        if interval != "internal" and (
-            isinstance(interval, bool) or not isinstance(interval, int) or interval < 1
-        ):
+        if interval != "internal" and (isinstance(interval, bool) or not isinstance(interval, int) or interval < 1):
             raise InvalidValueError("model_gradient_sampling_interval", interval, "is a whole number of steps, 1 or more",
                                     'give 1, or "internal" for every internal step')  # fmt: skip
         if self.nt is not None and (isinstance(self.nt, bool) or not isinstance(self.nt, int) or self.nt < 1):
-            raise InvalidValueError(
-                "nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps"
-            )
+            raise InvalidValueError("nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps")

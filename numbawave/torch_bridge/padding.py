@@ -38,4 +38,6 @@ def zero_pad(values: torch.Tensor, grid: Domain) -> torch.Tensor:
 
 def interior(values: torch.Tensor, grid: Domain) -> torch.Tensor:
     """The view of a padded field on the grid with its layers."""
-    return values[(..., *grid.interior)]
+    for dim, axis in zip(range(-len(grid.axes), 0), grid.axes, strict=True):
+        values = values.narrow(dim, axis.first, axis.stop - axis.first)
+    return values

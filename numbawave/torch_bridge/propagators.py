@@ -15,7 +15,8 @@ from numbawave.equations import EQUATIONS, SCALAR, Equation
 from numbawave.errors import InvalidValueError, NonFiniteError
 from numbawave.survey.resampling import downsample, upsample
 from numbawave.torch_bridge.arrays import give_back
-from numbawave.torch_bridge.frontend import WAVEFIELDS, Prepared, initial_state, prepare
+from numbawave.torch_bridge.continuation import WAVEFIELDS, initial_state
+from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.function import Propagation
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.padding import interior, replicate, zero_pad
@@ -50,23 +51,17 @@ def propagate(
     prepared = prepare(equation, models, grid_spacing, dt, options)
     run, started = prepared.run, time.perf_counter()
     inputs = _inputs(equation, prepared, options)
-    wanted = torch.is_grad_enabled() and any(
-        t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter"
-    )
-    with tqdm(
-        total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True
-    ) as bar:
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter")
+    with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
         run.report = bar.update
-        outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())
+        outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
         run.report = None
     results = _results(prepared, options, list(outputs))
     info = _info(equation, prepared, wanted, time.perf_counter() - started)
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])
-    return PropagatorOutput(
-        {n: back(v) if isinstance(v, torch.Tensor) else v for n, v in results.items()}, info
-    )
+    return PropagatorOutput({n: back(v) if isinstance(v, torch.Tensor) else v for n, v in results.items()}, info)
 
 
 def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tuple[str, str], torch.Tensor]:
@@ -84,7 +79,7 @@ def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tu
             continue
         fine = upsample(prepared.amplitudes, ratio, torch, **options.resampling)
         found["amplitude", source.name] = fine.permute(2, 0, 1).reshape(run.steps, -1)
-    return found | initial_state(prepared, options)
+    return found | initial_state(run, *next(iter(prepared.models.items())), options)
 
 
 def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) -> dict[str, Any]:
@@ -102,9 +97,7 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
     found["auxiliary_state"] = AuxiliaryState(memory, prepared.layout, damping.frequency, damping.max_vel)
     for position, record in enumerate(records):
         samples = record.reshape(run.steps, run.shots, prepared.receivers).permute(1, 2, 0)
-        name = "receiver_amplitudes" + (
-            "" if position == 0 else f"_{run.setup.forward.records[position].name}"
-        )
+        name = "receiver_amplitudes" + ("" if position == 0 else f"_{run.setup.forward.records[position].name}")
         found[name] = downsample(samples, prepared.time.step_ratio, torch, **options.resampling).contiguous()
     return found
 
@@ -127,9 +120,9 @@ def _cells(shape: tuple[int, ...]) -> int:
 def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:
     for name, value in results.items():
         if isinstance(value, torch.Tensor) and not bool(torch.isfinite(value.detach()).all()):
-            raise NonFiniteError(name, "NaN or infinity",
-                                 f"results are finite (internal step {info.internal_dt:.3g}, max_vel {info.max_vel:.6g})",
-                                 "look at the model and the amplitudes, or give max_vel so that sub-steps are smaller")  # fmt: skip
+            rule = f"results are finite (internal step {info.internal_dt:.3g}, max_vel {info.max_vel:.6g})"
+            remedy = "look at the model and the amplitudes, or give a larger max_vel so that steps are smaller"
+            raise NonFiniteError(name, "NaN or infinity", rule, remedy)
 
 
 def _signature(equation: Equation) -> inspect.Signature:
@@ -166,8 +159,8 @@ def _propagator(equation: Equation) -> Callable[..., PropagatorOutput]:
 
 def _documentation(equation: Equation) -> str:
     models = "".join(
-        f"{m.name} : tensor [*grid] or [shot, *grid]\n    {m.meaning}, in {m.unit} or any consistent unit; one for all shots or"
-        " one a shot. Differentiable.\n"
+        f"{m.name} : tensor [*grid] or [shot, *grid]\n    {m.meaning}, in {m.unit} or any consistent unit;"
+        " one for all shots or one a shot. Differentiable.\n"
         for m in equation.models
     )
     shared = inspect.cleandoc(Options.__doc__ or "").split("----------\n", 1)[1]
@@ -198,9 +191,7 @@ class Scalar(torch.nn.Module):
         Options of every call, see ``scalar``; ``forward`` may override them.
     """
 
-    def __init__(
-        self, v: torch.Tensor, grid_spacing: Any, v_requires_grad: bool = False, **options: Any
-    ) -> None:
+    def __init__(self, v: torch.Tensor, grid_spacing: Any, v_requires_grad: bool = False, **options: Any) -> None:
         super().__init__()
         Options.of(options)
         self.v = torch.nn.Parameter(v, requires_grad=v_requires_grad)
@@ -258,6 +249,4 @@ def kernel_source(
         if value not in known:
             raise InvalidValueError(argument, value, f"is one of {', '.join(known)}", "choose one of these")
     axes = frozenset(axis_names(ndim) if absorbing is None else absorbing)
-    return source(
-        setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype
-    )
+    return source(setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype)

@@ -33,9 +33,7 @@ ROWS: dict[str, tuple[tuple[int, ...], int, int, bool, float | None]] = {
 SPACING, DT, FREQUENCY, LARGEST = 10.0, 0.001, 15.0, 2600.0
 
 
-def call(
-    propagate: Callable[..., Any], shape: tuple[int, ...], steps: int, accuracy: int, gradient: bool
-) -> None:
+def call(propagate: Callable[..., Any], shape: tuple[int, ...], steps: int, accuracy: int, gradient: bool) -> None:
     """One call of either package, with a row of receivers near the source."""
     generator = torch.Generator().manual_seed(0)
     v = (2000 + 500 * torch.rand(shape, generator=generator)).requires_grad_(gradient)
@@ -61,16 +59,11 @@ def row(title: str, peer: Callable[..., Any] | None, repeats: int) -> str:
     ours = lambda: call(numbawave.scalar, shape, steps, accuracy, gradient)  # noqa: E731
     theirs = (lambda: call(peer, shape, steps, accuracy, gradient)) if peer else None
     ours()
-    pairs = [
-        (timed(ours), timed(theirs) if theirs else float("nan"))
-        for _ in range(repeats + (theirs is not None))
-    ]
+    pairs = [(timed(ours), timed(theirs) if theirs else float("nan")) for _ in range(repeats + (theirs is not None))]
     pairs = pairs[1:] if theirs else pairs
     mine, other = median(a for a, _ in pairs), median(b for _, b in pairs)
     target = "-" if asked is None else f"{asked:.1f}"
-    return (
-        f"| {title} | {mine / steps * 1e6:.1f} | {other / steps * 1e6:.1f} | {other / mine:.2f} | {target} |"
-    )
+    return f"| {title} | {mine / steps * 1e6:.1f} | {other / steps * 1e6:.1f} | {other / mine:.2f} | {target} |"
 
 
 FIRST = """
@@ -109,9 +102,7 @@ def main() -> None:
     except ImportError:
         peer = None
         print("deepwave is not installed: our times alone")
-    print(
-        f"{torch.get_num_threads()} threads, float32, absorbing layers of 20 cells; medians of {options.repeats}\n"
-    )
+    print(f"{torch.get_num_threads()} threads, float32, absorbing layers of 20 cells; medians of {options.repeats}\n")
     print("| row | ours, us a step | peer | peer / ours | asked |\n| --- | --- | --- | --- | --- |")
     for title in (t for t in ROWS if options.only in t):
         print(row(title, peer, options.repeats), flush=True)

@@ -129,9 +129,7 @@ class Experiment:
         """By source, ``[step, shot * source]``."""
         sources = self.run.setup.forward.sources
         sizes = {s.name: self.run.cells[f"cells_{s.name}"].size for s in sources}
-        return {
-            name: self.random(self.case.steps, n, seed=100 + k) for k, (name, n) in enumerate(sizes.items())
-        }
+        return {name: self.random(self.case.steps, n, seed=100 + k) for k, (name, n) in enumerate(sizes.items())}
 
     @cached_property
     def initial(self) -> Arrays:
@@ -170,9 +168,7 @@ class Experiment:
         if field_.slab is None:
             return stored
         full = np.zeros((self.case.shots, *self.run.grid.shape), stored.dtype)
-        np.moveaxis(full, self._position(field_), 0)[self.kept(field_)] = np.moveaxis(
-            stored, self._position(field_), 0
-        )
+        np.moveaxis(full, self._position(field_), 0)[self.kept(field_)] = np.moveaxis(stored, self._position(field_), 0)
         return full
 
     def _position(self, field_: Field) -> int:
@@ -182,16 +178,12 @@ class Experiment:
         if field_.slab is None:
             return 1.0
         forms = [f for stage in self.run.setup.forward.stages for form in stage.forms for f in walk(form)]
-        by = next(
-            f.factors[-1] for f in forms if isinstance(f, Scaled) and getattr(f.form, "field", None) == field_
-        )
+        by = next(f.factors[-1] for f in forms if isinstance(f, Scaled) and getattr(f.form, "field", None) == field_)
         axis = self.run.grid.axes[self._position(field_) - 1]
         values = self.run.damping.profile(by, axis, self.case.accuracy) != 0
         return values.reshape(-1, *(1,) * (self.case.ndim - self._position(field_)))
 
-    def forward(
-        self, keep: bool = False, parameters: Mapping[str, Array] | None = None
-    ) -> tuple[Arrays, Arrays]:
+    def forward(self, keep: bool = False, parameters: Mapping[str, Array] | None = None) -> tuple[Arrays, Arrays]:
         """Records and final state."""
         return self.run.forward(parameters or self.parameters, self.amplitudes, self.initial, keep)
 
@@ -200,9 +192,7 @@ class Experiment:
         """Random cotangents of records and final state."""
         records = self.run.setup.forward.records
         sizes = {r.name: self.run.cells[f"receivers_{r.name}"].size for r in records}
-        residuals = {
-            name: self.random(self.case.steps, n, seed=300 + k) for k, (name, n) in enumerate(sizes.items())
-        }
+        residuals = {name: self.random(self.case.steps, n, seed=300 + k) for k, (name, n) in enumerate(sizes.items())}
         return residuals, self.random_state(400)
 
     def adjoint(self, image: bool = True) -> tuple[Arrays, Arrays, Arrays]:
@@ -218,9 +208,7 @@ def inner(*pairs: tuple[Mapping[str, Array], Mapping[str, Array]]) -> tuple[floa
     return float(sum(p.sum() for p in products)), float(sum(np.abs(p).sum() for p in products))
 
 
-BROAD = [
-    Case(equation, ndim, accuracy) for equation in UPDATES for ndim in (1, 2, 3) for accuracy in (2, 4, 6, 8)
-]
+BROAD = [Case(equation, ndim, accuracy) for equation in UPDATES for ndim in (1, 2, 3) for accuracy in (2, 4, 6, 8)]
 """Every equation, dimension and accuracy, on the oracle."""
 
 EDGES = [

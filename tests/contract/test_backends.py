@@ -72,9 +72,7 @@ def test_history_of_some_steps_gives_the_oracles_gradient(equation: str, stride:
         assert_close(one, other, case)
 
 
-@pytest.mark.parametrize(
-    "case", [Case(name, 2, backend="cpu") for name in sorted({c.equation for c in COMPILED})], ids=str
-)
+@pytest.mark.parametrize("case", [Case(name, 2, backend="cpu") for name in sorted({c.equation for c in COMPILED})], ids=str)
 def test_tangent_equals_the_oracle(case: Case) -> None:
     experiment = Experiment(case, tangent=True)
     records, final = experiment.forward()

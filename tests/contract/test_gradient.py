@@ -39,9 +39,7 @@ def test_gradient_is_the_transposed_jacobian(case: Case) -> None:
     assert abs(change - back) <= tolerance.steps(case.dtype, case.steps) * max(scale, scale_back)
 
 
-@pytest.mark.parametrize("case", [c for c in BROAD if c.accuracy == 4] + COMPILED[:3], ids=str)
-def test_remainder_of_the_gradient_falls_with_the_square_of_the_change(case: Case) -> None:
-    experiment = Experiment(case)
+def assert_second_order(experiment: Experiment) -> None:
     residuals, final = experiment.cotangents
     direction = {n: c * experiment.random(*c.shape, seed=9) for n, c in experiment.parameters.items()}
 
@@ -56,3 +54,14 @@ def test_remainder_of_the_gradient_falls_with_the_square_of_the_change(case: Cas
     order = np.log10(remainders[0] / remainders[1])
     # The third-order term shifts the slope by about the size of the change, relative to the second.
     assert order == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.parametrize("case", [c for c in BROAD if c.accuracy == 4] + COMPILED[:3], ids=str)
+def test_remainder_of_the_gradient_falls_with_the_square_of_the_change(case: Case) -> None:
+    assert_second_order(Experiment(case))
+
+
+@pytest.mark.parametrize("case", [c for c in BROAD if c.accuracy == 4 and c.ndim < 3], ids=str)
+def test_remainder_of_the_tangents_gradient_falls_with_the_square_of_the_change(case: Case) -> None:
+    """Second-order products: the gradient of a linearised run, with respect to the model and to its change."""
+    assert_second_order(Experiment(case, tangent=True))

@@ -135,9 +135,7 @@ def test_the_output_folder_may_be_renamed(quick_options, tmp_path):
     load_state(tmp_path / "c", load_problem(read_job(None, {**quick_options, "output": "elsewhere"})))
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[:-7], lambda b: b[:400] + b"?" + b[401:], lambda b: b"", lambda b: b"x"]
-)
+@pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b[:400] + b"?" + b[401:], lambda b: b"", lambda b: b"x"])
 def test_a_damaged_checkpoint_is_refused(quick_job, tmp_path, damage):
     problem, path = load_problem(quick_job), tmp_path / "c"
     save_state(path, problem, fresh_state(problem))

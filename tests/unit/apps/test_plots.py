@@ -20,9 +20,7 @@ def test_a_section_has_kilometres_and_units():
 def test_a_volume_is_three_slices_through_its_middle():
     volume = np.arange(4 * 6 * 8, dtype=float).reshape(4, 6, 8)
     figure = Figure()
-    axes = draw_model(
-        figure, figure.add_gridspec(1, 1)[0, 0], volume, np.full(3, 10.0), "a model", (0.0, 200.0)
-    )
+    axes = draw_model(figure, figure.add_gridspec(1, 1)[0, 0], volume, np.full(3, 10.0), "a model", (0.0, 200.0))
     drawn = [np.asarray(panel.images[0].get_array()) for panel in axes]
     for found, expected in zip(drawn, (volume[:, 3], volume[:, :, 4], volume[2]), strict=True):
         assert np.array_equal(found, expected)

@@ -49,9 +49,7 @@ def test_one_width_or_one_per_face(value, expected):
 
 
 def test_faces_without_a_width_are_listed():
-    with pytest.raises(
-        InvalidValueError, match="pml_width.*needs 1 or 4 widths, not 2.*y low, y high, x low"
-    ):
+    with pytest.raises(InvalidValueError, match="pml_width.*needs 1 or 4 widths, not 2.*y low, y high, x low"):
         per_face("pml_width", [1, 2], 2)
 
 

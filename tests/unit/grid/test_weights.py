@@ -41,9 +41,7 @@ def test_derivatives_of_polynomials_are_exact_up_to_the_order(accuracy):
     scale = n**accuracy * n * EPS
     for power in range(1, accuracy + 1):
         first = sum(w * (k**power - (-k) ** power) for k, w in enumerate(centred_first(accuracy), 1))
-        half = sum(
-            w * ((k - 0.5) ** power - (0.5 - k) ** power) for k, w in enumerate(half_point(accuracy), 1)
-        )
+        half = sum(w * ((k - 0.5) ** power - (0.5 - k) ** power) for k, w in enumerate(half_point(accuracy), 1))
         sides = centred_second(accuracy)[1:]
         second = sum(w * (k**power + (-k) ** power) for k, w in enumerate(sides, 1))
         assert abs(first - (power == 1)) <= 4 * scale

@@ -68,13 +68,9 @@ def test_records_are_the_peers(xp, nt, step_ratio, options, tolerance, rng):
     peer = pytest.importorskip("deepwave")._common
     signal, fine = rng.normal(size=(2, nt)), rng.normal(size=(2, nt * step_ratio))
     ours = as_numpy(upsample(xp.asarray(signal), step_ratio, xp, **options))
-    np.testing.assert_allclose(
-        ours, peer.upsample(torch.asarray(signal), step_ratio, **options), rtol=0, atol=tolerance
-    )
+    np.testing.assert_allclose(ours, peer.upsample(torch.asarray(signal), step_ratio, **options), rtol=0, atol=tolerance)
     ours = as_numpy(downsample(xp.asarray(fine), step_ratio, xp, **options))
-    np.testing.assert_allclose(
-        ours, peer.downsample(torch.asarray(fine), step_ratio, **options), rtol=0, atol=tolerance
-    )
+    np.testing.assert_allclose(ours, peer.downsample(torch.asarray(fine), step_ratio, **options), rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("resample", [upsample, downsample])

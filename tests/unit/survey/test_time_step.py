@@ -49,9 +49,7 @@ def test_the_division_is_the_peers(rng):
         limit = courant_number / (speed * math.sqrt(sum(1 / h**2 for h in spacing)))
         dt = limit * int(rng.integers(1, 7)) * float(1 + rng.integers(-2, 3) * 2.0**-52)
         step = internal_time_step(dt, spacing, speed, courant_number)
-        assert (step.internal_dt, step.step_ratio) == cfl_condition_n(
-            spacing, dt, speed, courant_number=courant_number
-        )
+        assert (step.internal_dt, step.step_ratio) == cfl_condition_n(spacing, dt, speed, courant_number=courant_number)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,7 @@ def test_ricker_is_the_second_derivative_of_the_gaussian():
     curvature = np.diff(pulse, 2) / dt**2 / (-2 * np.pi**2 * freq**2)
     # The error of a centred difference: dt^2 / 12 times the fourth derivative, here at most 12 (pi freq)^4.
     bound = dt**2 / 12 * 12 * (np.pi * freq) ** 4 / (2 * np.pi**2 * freq**2)
-    np.testing.assert_allclose(
-        curvature, ricker(freq, 4000, dt, 0.2, np.float64)[1:-1], rtol=0, atol=2 * bound
-    )
+    np.testing.assert_allclose(curvature, ricker(freq, 4000, dt, 0.2, np.float64)[1:-1], rtol=0, atol=2 * bound)
 
 
 def test_the_middle_of_the_record_is_the_default_peak():
@@ -45,9 +43,7 @@ def test_torch_wavelets_are_the_numpy_ones(make, dtype):
 def test_ricker_is_the_peers(dtype, tolerance):
     peer = pytest.importorskip("deepwave").wavelets.ricker
     for arguments in [(25.0, 300, 0.004, 0.06), (8.0, 300, 0.002, None), (1e6, 100, 1e-7, 1.5e-6)]:
-        np.testing.assert_allclose(
-            wavelets.ricker(*arguments, dtype), peer(*arguments, dtype), rtol=0, atol=tolerance
-        )
+        np.testing.assert_allclose(wavelets.ricker(*arguments, dtype), peer(*arguments, dtype), rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize(
