@@ -100,12 +100,18 @@ class _Page:
 
     def points(self, cells: str, lines: list[str]) -> None:
         """Lines at each of some cells: ``i`` and ``m`` are its indices, ``at + q`` the sample of this step."""
-        found = re.findall(r"(\w+)\[", "\n".join(lines))
-        model = [f"m = model_{cells}[q]"] if any("[m]" in line for line in lines) else []
-        for name in (cells, *(["model_" + cells] if model else []), *found):
+        text = "\n".join(lines)
+        model = [f"m = index(model_{cells}[q])"] if "[m]" in text else []
+        arrays = list(dict.fromkeys([cells, *(["model_" + cells] if model else []), *re.findall(r"(\w+)\[", text)]))
+        scalars = [name for name in self.names.scalars if name in text]
+        for name in arrays:
             self.array(name)
-        loop = [f"at = step * {cells}.size", f"for q in range({cells}.size):", f"    i = {cells}[q]"]
-        self.lines += [*loop, *("    " + line for line in [*model, *lines])]
+        title, given = f"points_{len(self.functions)}", ", ".join([*arrays, *scalars])
+        inner = [f"i = index({cells}[q])", *model, *lines]
+        body = [f"for q in range(index({cells}.size)):", *("    " + line for line in inner)]
+        head = f"@kernel\ndef {title}(at, {given}):"
+        self.functions.append("\n".join([head, *("    " + line for line in body)]))
+        self.lines.append(f"{title}(index(step) * index({cells}.size), {given})")
 
     def inject(self, target: str, source: Source, form: Form) -> None:
         """Add a source's amplitude, times its coefficients, at its cells."""

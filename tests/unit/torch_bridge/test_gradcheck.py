@@ -1,0 +1,77 @@
+"""Gradients of the public call against finite differences."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.unit.torch_bridge.small import SHAPE, WIDTHS, run, small
+
+
+def check(call: dict[str, Any], *differentiable: str) -> bool:
+    """Gradcheck of a random, not linear mixture of every output with respect to these arguments."""
+    inputs = [call[name].clone().requires_grad_() for name in differentiable]
+
+    def mixture(*values: torch.Tensor) -> torch.Tensor:
+        out = run(call, **dict(zip(differentiable, values, strict=True)))
+        flat = torch.cat([x.reshape(-1) for x in (out.receiver_amplitudes, out.wavefield_0, out.wavefield_m1)])
+        weights = torch.randn(flat.shape, dtype=flat.dtype, generator=torch.Generator().manual_seed(2))
+        return (weights * flat).sum() + (flat**2).sum()
+
+    return torch.autograd.gradcheck(mixture, inputs)
+
+
+@pytest.mark.parametrize("accuracy", [2, 8])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_model_and_amplitudes(ndim: int, accuracy: int) -> None:
+    assert check(small(ndim, nt=4, accuracy=accuracy), "v", "source_amplitudes")
+
+
+def test_model_and_amplitudes_compiled() -> None:
+    assert check(small(2, nt=5, backend="cpu"), "v", "source_amplitudes")
+
+
+def test_a_model_for_each_shot() -> None:
+    call = small(2, nt=4)
+    call["v"] = torch.stack([call["v"], call["v"].flip(0)])
+    assert check(call, "v", "source_amplitudes")
+
+
+def test_one_model_with_a_shot_axis() -> None:
+    call = small(1, nt=4)
+    call["v"] = call["v"][None]
+    assert check(call, "v")
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+def test_every_internal_step_gives_the_exact_gradient(ndim: int) -> None:
+    call = small(ndim, nt=6, dt=0.9, model_gradient_sampling_interval="internal")
+    assert run(call).info.step_ratio > 1
+    assert check(call, "v", "source_amplitudes")
+
+
+@pytest.mark.parametrize("ndim", [1, 2])
+@pytest.mark.parametrize("layers", [False, True])
+def test_initial_wavefields(ndim: int, layers: bool, rng: Any) -> None:
+    call = small(ndim, nt=4)
+    widths = WIDTHS[-2 * ndim :] if layers else (0,) * (2 * ndim)
+    shape = [n + low + high for n, low, high in zip(SHAPE[-ndim:], widths[::2], widths[1::2], strict=True)]
+    for name in ("wavefield_0", "wavefield_m1"):
+        call[name] = torch.from_numpy(rng.standard_normal((2, *shape)))
+    assert check(call, "v", "wavefield_0", "wavefield_m1")
+
+
+def test_no_layers() -> None:
+    assert check(small(2, nt=4, pml_width=0), "v", "source_amplitudes")
+
+
+def test_one_layer_alone() -> None:
+    assert check(small(2, nt=4, pml_width=[0, 0, 2, 0]), "v", "source_amplitudes")
+
+
+def test_backwards_in_time() -> None:
+    assert check(small(2, nt=4, dt=-0.2), "v", "source_amplitudes")
+
+
+def test_one_sample() -> None:
+    assert check(small(2, nt=1), "v", "source_amplitudes")
