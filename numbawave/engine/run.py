@@ -220,9 +220,9 @@ class Run:
     def _unscaled(self, parameters: Given, name: str, field_: Field, adjoint: Array) -> Array:
         """The gradient of an initial state's array."""
         if name != field_.name:
-            adjoint = adjoint * self.dtype.type(self.setup.older(field_))
+            adjoint *= self.dtype.type(self.setup.older(field_))
         scale = self.setup.adjoint.scales.get(field_.name)
-        return adjoint if scale is None else _quotient(adjoint, parameters[scale.name])
+        return adjoint if scale is None else _divide(adjoint, parameters[scale.name])
 
     def _clear_halo(self, array: Array) -> None:
         for position, axis in enumerate(self.grid.axes, start=1):
@@ -231,17 +231,15 @@ class Run:
             edge[edge.shape[0] - (axis.size - axis.stop) :] = 0.0
 
     def _gradients(self, arrays: Arrays, parameters: Given) -> Arrays:
-        found = {}
         images = [image for stage in self.setup.adjoint.program.stages for image in stage.images]
         for name in parameters:
-            gradient = arrays[f"gradient_{name}"] * self.dtype.type(self.stride)
-            divisor = {image.divisor for image in images if image.parameter.name == name}
-            (by,) = divisor or {None}
-            found[name] = gradient if by is None else _quotient(gradient, parameters[by.name])
-        return found
+            arrays[f"gradient_{name}"] *= self.dtype.type(self.stride)
+            (divisor,) = {image.divisor for image in images if image.parameter.name == name} or {None}
+            if divisor is not None:
+                _divide(arrays[f"gradient_{name}"], parameters[divisor.name])
+        return {name: arrays[f"gradient_{name}"] for name in parameters}
 
 
-def _quotient(numerator: Array, divisor: Array) -> Array:
-    """Quotient that is zero where the divisor is: a cell of no speed never moves, and its scaled adjoint is zero too."""
-    divisor = np.broadcast_to(divisor, numerator.shape)
-    return np.divide(numerator, divisor, out=np.zeros_like(numerator), where=divisor != 0)
+def _divide(adjoint: Array, scale: Array) -> Array:
+    """Divide in place where the scale is not zero: a cell of no speed never moves, and its scaled adjoint is zero."""
+    return np.divide(adjoint, scale, out=adjoint, where=np.broadcast_to(scale != 0, adjoint.shape))

@@ -67,8 +67,12 @@ def propagate(
 def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tuple[str, str], torch.Tensor]:
     """Every tensor of the run, by kind and name."""
     run, ratio = prepared.run, prepared.time.step_ratio
-    layered = {name: replicate(model, run.grid) for name, model in prepared.models.items()}
-    grids = equation.grids(layered, prepared.time.internal_dt)
+    # Grids on nodes follow from the models cell by cell: made before the edges are continued, they take less memory.
+    nodes = not any(parameter.at for parameter in run.setup.forward.parameters)
+    continued = prepared.models if nodes else {n: replicate(m, run.grid) for n, m in prepared.models.items()}
+    grids = equation.grids(continued, prepared.time.internal_dt)
+    if nodes:
+        grids = {name: replicate(grid, run.grid) for name, grid in grids.items()}
     lead = (run.shots,) if run.batched else ()
     shape = (*lead, *(axis.stop - axis.first for axis in run.grid.axes))
     found = {("parameter", name): zero_pad(grid.expand(shape), run.grid) for name, grid in grids.items()}
