@@ -47,7 +47,7 @@ spacing = 30.0 * coarse  # m
 shape = (40 // coarse, 110 // coarse)  # cells in depth and across
 true = torch.from_numpy(layered_model(shape, (spacing, spacing), seed=7, salt=False))  # m/s, [z, x]
 water = water_layer(true, 1500.0)
-start = smooth(true, [250.0 / spacing] * 2, water)
+start = smooth(true, [180.0 / spacing] * 2, water)
 
 # %% [markdown]
 # ## 2. The experiment
@@ -59,7 +59,7 @@ start = smooth(true, [250.0 / spacing] * 2, water)
 n_shots = 7
 frequency = 6.0 / coarse  # Hz, where the source is strongest
 dt = 0.003 * coarse  # s
-nt = round(1.8 / dt)
+nt = round(1.7 / dt)
 bounds = (1400.0, 4000.0)  # m/s, between which the answer must lie
 wavelet = numbawave.wavelets.ricker(frequency, nt, dt, peak_time=1.8 / frequency)
 
@@ -80,6 +80,7 @@ def propagate(v, source, stride=1):
         receiver_locations=receivers,
         max_vel=bounds[1],  # fixed, like pml_freq: the experiment must not change with the model
         pml_freq=frequency,
+        pml_width=14,
         model_gradient_sampling_interval=stride,
     ).receiver_amplitudes
 
@@ -131,7 +132,7 @@ plt.show()
 # more. Source and records pass through the same filter.
 
 # %%
-stages = [(4.0 / coarse, 10), (7.0 / coarse, 12)]  # corner (Hz), iterations
+stages = [(4.0 / coarse, 12), (8.0 / coarse, 26)]  # corner (Hz), misfits and gradients computed
 
 seconds = torch.arange(nt) * dt
 figure, axes = plt.subplots(figsize=(8, 2.6), layout="constrained")
@@ -149,9 +150,9 @@ plt.show()
 # this stage cannot see, the water stays as it is, and the bounds hold. PyTorch differentiates through all of
 # this, and through the wave propagation too: `numbawave.scalar` is a function like any other.
 #
-# Adam is an optimiser that gives each cell a step of its own, here at most about 30 m/s. Its `eps` keeps cells
-# that hardly any wave reaches from taking steps as large as the others. For that to mean the same in each stage,
-# we divide the gradients of a stage by the typical size of its first.
+# L-BFGS is an optimiser that learns from successive gradients how the misfit curves, and so knows how far to go.
+# Only its first step must be given a length: we scale the misfit so that it changes no cell by more than 30 m/s.
+# After that it asks for misfits and gradients as often as it likes, by calling `closure`.
 
 
 # %%
@@ -161,38 +162,46 @@ def updated(base, update, width):
     return torch.where(water, base, (base + smoothed).clamp(*bounds))
 
 
-def run_stage(base, corner, iterations):
-    """Walk downhill on all frequencies below a corner (Hz); returns the model and the misfits."""
+def run_stage(base, corner, tries):
+    """Walk downhill on all frequencies below a corner (Hz); returns the model and the misfit of each try."""
     source, fade = low_pass(wavelet, dt, corner), end_fade(nt, dt, corner, wavelet.dtype)
     target = low_pass(observed, dt, corner) * fade  # the filter is not exact at the cut end of a record
     stride, width = sampling_stride(dt, corner), stages[-1][0] / corner
     update = torch.zeros_like(base, requires_grad=True)
-    optimiser = torch.optim.Adam([update], lr=30.0, eps=0.5)
-    losses, scale = [], None
-    for _ in range(iterations):
-        optimiser.zero_grad()
+    losses = []
+
+    def closure():
+        update.grad = None
         predicted = propagate(updated(base, update, width), source, stride) * fade
-        misfit = 0.5 * (predicted - target).square().sum()
+        misfit = scale * 0.5 * (predicted - target).square().sum()
         misfit.backward()
-        scale = scale or update.grad.square().mean().sqrt().item()
-        update.grad /= scale
-        optimiser.step()
-        losses.append(misfit.item())
+        losses.append(misfit.item() / scale)
+        return misfit.detach()
+
+    scale = 1.0
+    closure()
+    scale = 30.0 / update.grad.abs().max().item()
+    optimiser = torch.optim.LBFGS([update], max_iter=1, line_search_fn="strong_wolfe")
+    group = optimiser.param_groups[0]
+    # torch shortens the first step by the sum of the gradient, so we lengthen it by the same
+    group["lr"] = scale * update.grad.abs().sum().item()
+    optimiser.step(closure)
+    group |= {"lr": 1.0, "max_iter": tries, "max_eval": tries - len(losses)}
+    optimiser.step(closure)
     return updated(base, update.detach(), width), losses
 
 
 models, losses = [start], []
-for corner, iterations in stages:
-    model, fell = run_stage(models[-1], corner, iterations)
+for corner, tries in stages:
+    model, fell = run_stage(models[-1], corner, tries)
     models.append(model)
     losses.append(fell)
-    print(f"below {corner:g} Hz: the misfit fell to {fell[-1] / fell[0]:.0%} of its first in {iterations} iterations")
+    print(f"below {corner:g} Hz: the misfit fell to {fell[-1] / fell[0]:.0%} of its first in {len(fell)} tries")
 
 # %% [markdown]
 # ## 5. What came out
 #
-# First the map: the boundaries and the faults appear, sharper with each stage. Then the change, beside the change
-# that would have been right.
+# First the map, after each stage. Then the change, beside the change that would have been right.
 
 # %%
 figure, panels = plt.subplots(2, 2, figsize=(12, 5.6), layout="constrained", sharex=True, sharey=True)
@@ -226,7 +235,7 @@ for (corner, _), fell in zip(stages, losses, strict=True):
         range(first, first + len(fell)), [100 * loss / fell[0] for loss in fell], ".-", label=f"below {corner:g} Hz"
     )
     first += len(fell)
-panels[2].set(title="misfit", xlabel="iteration", ylabel="% of the stage's first", ylim=(0, None))
+panels[2].set(title="misfit", xlabel="try", ylabel="% of the stage's first", ylim=(0, None))
 panels[2].legend()
 plt.show()
 

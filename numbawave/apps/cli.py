@@ -5,10 +5,10 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..errors import NumbawaveError
 from .job import DEMO, QUICK, Job
 
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0; 2 for wrong input, with one line on standard error; 130 after Ctrl-C.
     """
     parser = argparse.ArgumentParser(prog="numbawave", description="Wave propagation and full-waveform inversion.")
-    parser.add_argument("--version", action="version", version=f"numbawave {_version()}")
+    parser.add_argument("--version", action="version", version=f"numbawave {__version__}")
     words = parser.add_subparsers(dest="command", metavar="command", required=True)
     for command in COMMANDS:
         sub = words.add_parser(command.name, help=command.about, description=command.about)
@@ -49,13 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NumbawaveError as error:
         print(f"numbawave: {error}", file=sys.stderr)
         return 2
-
-
-def _version() -> str:
-    try:
-        return version("numbawave")
-    except PackageNotFoundError:  # run from a checkout that was not installed
-        return "not installed"
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:

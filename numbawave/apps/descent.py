@@ -182,6 +182,6 @@ def step_scale(job: Job, gradient: Tensor) -> float:
     float
     """
     size = float(gradient.square().mean().sqrt() if job.optimiser == "adam" else gradient.abs().max())
-    if size == 0.0:
+    if size < torch.finfo(gradient.dtype).tiny:
         return 1.0
     return (job.learning_rate if job.optimiser == "lbfgs" else 1.0) / size

@@ -50,7 +50,7 @@ class Job:
     shot_depth: int = key(2, values.integer, "depth of the shots, cells")
     receiver_depth: int = key(2, values.integer, "depth of the receivers, cells")
     stages: tuple[tuple[float, int], ...] = key(
-        ((3.0, 12), (5.0, 18), (9.0, 30)), values.stages, "corner frequency:iterations of each stage"
+        ((3.0, 8), (5.0, 12), (9.0, 18)), values.stages, "corner frequency:iterations of each stage"
     )
     batch_shots: int = key(7, values.integer, "shots propagated together: more is faster and takes more memory")
     shots_per_iteration: int = key(0, values.integer, "shots drawn at random for each iteration; 0 is all of them")

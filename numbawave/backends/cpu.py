@@ -23,6 +23,9 @@ from numbawave.codegen.module_cache import load
 _ONE_AT_A_TIME = threading.Lock()
 """Not every threading layer of Numba may be entered by two threads; each call uses all cores anyway."""
 
+CELLS_PER_THREAD = 6000
+"""Fewer cells than this are no work for another thread: waiting for each other after every step would cost more."""
+
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Reassociation and contraction, but NaN and infinity keep their meaning: an unstable run must show."""
 
@@ -82,6 +85,17 @@ def loop(function: Callable[..., Any]) -> Any:
     return numba.njit(pipeline_class=_Loop, cache=_cached(function), **options)(function)
 
 
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Let this thread's Numba calls use so many threads."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(count)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
 @lru_cache(maxsize=256)
 def source(setup: Any, direction: str, history: History, real: str) -> str:
     """The text of a loop over time: ``direction`` is "forward" or "adjoint"."""
@@ -120,7 +134,8 @@ class Cpu:
         integers = grid_integers(run, program)
         values = {"first_step": first, "last_step": last, "kept_step": 0, "stride": run.stride}
         values["per_stride"] = run.dtype.type(1.0 / run.stride)
-        values["parts"] = _parts(run.grid, integers, numba.get_num_threads())
+        threads = min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
+        values["parts"] = _parts(run.grid, integers, threads)
         for axis in run.grid.axes:
             values[f"per_{axis.name}"] = run.dtype.type(1.0 / axis.spacing)
             values[f"per_{axis.name}{axis.name}"] = run.dtype.type(1.0 / axis.spacing**2)
@@ -128,7 +143,7 @@ class Cpu:
         names = code.co_varnames[: code.co_argcount]
         flat = {name: arrays[name].reshape(-1) for name in names if name in arrays}
         values |= integers | flat
-        with _ONE_AT_A_TIME:
+        with _ONE_AT_A_TIME, _threads(threads):
             function(*(values[name] for name in names))
         _rotate(program, arrays, last - first)
 

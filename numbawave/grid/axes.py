@@ -18,7 +18,7 @@ def axis_names(ndim: int) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The last ``ndim`` of ``("z", "y", "x")``.
+        "x"; "z", "x"; or "z", "y", "x".
 
     Raises
     ------
@@ -27,7 +27,7 @@ def axis_names(ndim: int) -> tuple[str, ...]:
     """
     if ndim not in (1, 2, 3):
         raise InvalidValueError("ndim", ndim, "a grid has 1, 2 or 3 axes", "give a model of 1, 2 or 3 dimensions")
-    return ("z", "y", "x")[-ndim:]
+    return {1: ("x",), 2: ("z", "x"), 3: ("z", "y", "x")}[ndim]
 
 
 def per_axis(argument: str, value: Any, ndim: int) -> tuple[float, ...]:

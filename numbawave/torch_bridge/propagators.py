@@ -172,8 +172,8 @@ def _documentation(equation: Equation) -> str:
         f"Propagate waves by the {equation.name} equation.\n\nParameters\n----------\n{models}"
         "grid_spacing : float or sequence of float\n    Cell size, one or an axis, axes slowest first.\n"
         "dt : float\n    Time step of amplitudes and records; the internal one is divided until it is stable.\n"
-        f"{shared}\nReturns\n-------\nPropagatorOutput\n    receiver_amplitudes [shot, receiver, time], wavefield_0,"
-        " wavefield_m1, auxiliary_state, info; NumPy arrays\n    where the model was one, without gradients.\n\n"
+        f"{shared}\nReturns\n-------\nPropagatorOutput\n    receiver_amplitudes [shot, receiver, time]; wavefield_0 and"
+        " wavefield_m1 [shot, *grid with layers];\n    auxiliary_state; info. NumPy arrays where the model was one, without gradients.\n\n"
         "Raises\n------\nNumbawaveError\n    One of its kinds, naming the argument, its value, the rule and the remedy.\n"
     )
 
@@ -253,4 +253,6 @@ def kernel_source(
         if value not in known:
             raise InvalidValueError(argument, value, f"is one of {', '.join(known)}", "choose one of these")
     axes = frozenset(axis_names(ndim) if absorbing is None else absorbing)
+    if not axes <= set(axis_names(ndim)):
+        raise InvalidValueError("absorbing", absorbing, f"holds axes of {', '.join(axis_names(ndim))}", "choose from these")
     return source(setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype)

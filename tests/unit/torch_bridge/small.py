@@ -10,7 +10,7 @@ import numbawave
 SHAPE = (3, 4, 5)
 WIDTHS = (1, 2, 2, 0, 1, 3)
 SPACING = (1.0, 1.2, 0.9)
-DT, MAX_VEL, PML_FREQ = 0.2, 2.0, 0.4
+DT, MAX_VEL, PML_FREQ = 0.15, 2.0, 0.4
 
 
 def small(ndim: int = 2, nt: int = 8, shots: int = 2, dtype: torch.dtype = torch.float64, **changes: Any) -> dict[str, Any]:
