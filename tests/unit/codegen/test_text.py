@@ -7,15 +7,16 @@ import pytest
 
 from numbawave.backends.cpu import source
 from numbawave.codegen.expression import Body, Names, signed
+from numbawave.grid.axes import axis_names
 from numbawave.grid.weights import ACCURACIES
 from numbawave.stencil.form import Field, Profile, Read, derivative
 from tests.contract.experiment import UPDATES, setup
 
-ABSORBING = ["", "x", "y", "yx", "z", "zyx"]
+ABSORBING = ["", "x", "z", "zx", "y", "zyx"]
 CASES = [
     (equation, ndim, accuracy, absorbing)
     for equation, ndim, accuracy, absorbing in product(UPDATES, (1, 2, 3), ACCURACIES, ABSORBING)
-    if set(absorbing) <= set("zyx"[3 - ndim :])
+    if set(absorbing) <= set(axis_names(ndim))
 ]
 
 
@@ -32,7 +33,9 @@ def test_text_is_python_in_which_every_name_is_known(equation: str, ndim: int, a
     for direction, history in product(("forward", "adjoint"), ("none", "every", "some")):
         tree = ast.parse(source(case, direction, history, "float32"))  # type: ignore[arg-type]
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-        top = {n.id for node in tree.body for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        top = {
+            n.id for node in tree.body for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
         imported = {"kernel", "loop", "prange", "np", "range"} | {f.name for f in functions}
         for function in functions:
             assert not undefined(function, top | imported), function.name
@@ -40,15 +43,15 @@ def test_text_is_python_in_which_every_name_is_known(equation: str, ndim: int, a
 
 
 def test_a_value_used_twice_is_computed_once() -> None:
-    names = Names(("y", "x"), 2)
+    names = Names(("z", "x"), 2)
     u = Read(Field("u"))
-    body = Body(names, [derivative("x", 2, "centred", u) + derivative("y", 2, "centred", u)])
-    body.value(derivative("x", 2, "centred", u) + derivative("y", 2, "centred", u))
+    body = Body(names, [derivative("x", 2, "centred", u) + derivative("z", 2, "centred", u)])
+    body.value(derivative("x", 2, "centred", u) + derivative("z", 2, "centred", u))
     assert body.lines == ["u_here = u[i]"]
 
 
 def test_shifts_become_strides() -> None:
-    names = Names(("y", "x"), 2)
+    names = Names(("z", "x"), 2)
     a = Profile("a_x", "x")
     form = derivative("x", 1, "centred", a * Read(Field("psi", slab="x")))
     text = Body(names, [form]).value(form)

@@ -62,9 +62,9 @@ def test_zero_vanishes_everywhere() -> None:
 
 def test_sums_and_products_are_flat() -> None:
     assert add(add(U, 2 * U), 3 * U) == Sum((U, 2 * U, 3 * U))
-    assert 2 * (C * (3 * U)) == Scaled(6.0, (C,), U)
+    assert Scaled(6.0, (C,), U) == 2 * (C * (3 * U))
     assert 1.0 * U == U
-    assert -(-U) == U
+    assert scale(-U, -1.0) == U
 
 
 def test_a_form_is_shown_as_mathematics() -> None:

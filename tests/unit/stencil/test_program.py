@@ -5,7 +5,7 @@ import pytest
 from numbawave.boundary.cpml import Cpml
 from numbawave.equations import EQUATIONS
 from numbawave.errors import EquationError
-from numbawave.stencil.form import Field, Profile, Read, derivative, walk
+from numbawave.stencil.form import Field, Profile, Read, derivative, show, walk
 from numbawave.stencil.linearise import linearise
 from numbawave.stencil.parts import part, slabs
 from numbawave.stencil.program import Assignment, Stage, coefficients
@@ -156,7 +156,7 @@ def test_profiles_of_two_axes_do_not_mix() -> None:
 
 @pytest.mark.parametrize("equation", UPDATES)
 def test_the_plain_part_of_an_equation_is_the_equation_without_layers(equation: str) -> None:
-    axes = ("y", "x")
+    axes = ("z", "x")
     plain = trace(equation, UPDATES[equation], axes)
     layered = trace(equation, UPDATES[equation], axes, {axis: Cpml() for axis in axes})
     for bare, full in zip(plain.stages, layered.stages, strict=True):
@@ -196,14 +196,12 @@ def test_a_second_derivative_is_its_own_transpose() -> None:
         t.advance({v: v + derivative("x", 2, "centred", u)})
 
     (assignment,) = transpose(trace("pair", update, ("x",))).program.stages[0].assignments
-    assert "dxx(adjoint_v)" in str([assignment.form]) or any(
-        getattr(f, "order", 0) == 2 and getattr(f, "kind", "") == "centred" for f in walk(assignment.form)
-    )
+    assert show(assignment.form) == "adjoint_u + dxx(adjoint_v)"
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_the_interior_adjoint_of_a_scaled_equation_has_the_shape_of_the_forward_step(equation: str) -> None:
-    forward = trace(equation, EQUATIONS[equation].update, ("y", "x"))
+    forward = trace(equation, EQUATIONS[equation].update, ("z", "x"))
     adjoint = transpose(forward)
     if set(adjoint.scales) == {f.name for f in forward.fields}:
         assert adjoint.program.reach == forward.reach

@@ -69,13 +69,13 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
                      "^source_amplitudes = 2 shots of 2 sources: the locations have 2 shots of 3"),
     "shot count": ({"receiver_locations": torch.zeros(3, 1, 2, dtype=torch.int64)}, VALUE, "^receiver_locations = 3 shots"),
     "amplitude axes": ({"source_amplitudes": torch.zeros(2, 8, dtype=torch.float64)}, VALUE, "^source_amplitudes = shape"),
-    "NaN amplitude": ({"source_amplitudes": with_sample(nan)}, VALUE, "^source_amplitudes = nan at shot 1, source 2, sample 5"),
+    "NaN amplitude": ({"source_amplitudes": with_sample(nan)}, VALUE, "= nan at shot 1, source 2, sample 5"),
     "infinite amplitude": ({"source_amplitudes": with_sample(-inf)}, VALUE, "^source_amplitudes = -inf at shot 1"),
-    "NaN speed": ({"v": with_cell(nan)}, VALUE, "^v = nan in the cell y 2, x 3"),
-    "zero speed": ({"v": with_cell(0.0)}, VALUE, "^v = 0.0 in the cell y 2, x 3"),
-    "negative speed": ({"v": with_cell(-1.5)}, VALUE, "^v = -1.5 in the cell y 2, x 3"),
-    "infinite speed": ({"v": with_cell(inf)}, VALUE, "^v = inf in the cell y 2, x 3"),
-    "absurd speed": ({"v": with_cell(9e9), "max_vel": None}, VALUE, "^v = 9000000000.0 in the cell y 2, x 3"),
+    "NaN speed": ({"v": with_cell(nan)}, VALUE, "^v = nan in the cell z 2, x 3"),
+    "zero speed": ({"v": with_cell(0.0)}, VALUE, "^v = 0.0 in the cell z 2, x 3"),
+    "negative speed": ({"v": with_cell(-1.5)}, VALUE, "^v = -1.5 in the cell z 2, x 3"),
+    "infinite speed": ({"v": with_cell(inf)}, VALUE, "^v = inf in the cell z 2, x 3"),
+    "absurd speed": ({"v": with_cell(9e9), "max_vel": None}, VALUE, "^v = 9000000000.0 in the cell z 2, x 3"),
     "no cells": ({"v": torch.zeros(0, 5, dtype=torch.float64)}, VALUE, "^v = shape .*cells"),
     "model axes": ({"v": torch.ones(5, dtype=torch.float64)}, VALUE, "^v = shape"),
     "models": ({"v": torch.ones(3, 4, 5, dtype=torch.float64)}, VALUE, "^v = 3 models: there are 2 shots"),
@@ -95,7 +95,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "interval 0": ({"model_gradient_sampling_interval": 0}, VALUE, "^model_gradient_sampling_interval = 0"),
     "interval of text": ({"model_gradient_sampling_interval": "all"}, VALUE, "^model_gradient_sampling_interval = all"),
     "backend": ({"backend": "cuda9"}, VALUE, "^backend = cuda9.*cpu, reference"),
-    "metres": ({"source_locations": places([3.0, 3.6])}, TYPE, "^source_locations = dtype torch.float|^source_locations = dtype float"),
+    "metres": ({"source_locations": places([3.0, 3.6])}, TYPE, "^source_locations = dtype .*float"),
     "location axes": ({"receiver_locations": torch.zeros(2, 2, dtype=torch.int64)}, VALUE, "^receiver_locations = shape"),
     "wavefield shape": ({"wavefield_0": torch.zeros(2, 3, 3, dtype=torch.float64)}, VALUE, "^wavefield_0 = shape"),
     "state of another kind": ({"initial_state": {"pressure": 1}}, VALUE, "^initial_state .*pressure"),
@@ -134,7 +134,7 @@ def test_whole_metres_are_seen_through() -> None:
 @pytest.mark.usefixtures("no_work")
 def test_a_bad_speed_names_its_shot() -> None:
     call = small()
-    with pytest.raises(VALUE, match="^v = nan in the cell shot 1, y 2, x 3"):
+    with pytest.raises(VALUE, match="^v = nan in the cell shot 1, z 2, x 3"):
         run(call, v=torch.stack([call["v"], with_cell(nan)]))
 
 
