@@ -58,9 +58,8 @@ def test_keeping_history_changes_no_result(case: Case) -> None:
 
 
 @pytest.mark.parametrize("stride", [2, 3])
-@pytest.mark.parametrize("equation", sorted({case.equation for case in COMPILED}))
-def test_history_of_some_steps_gives_the_oracles_gradient(equation: str, stride: int) -> None:
-    case = Case(equation, 2, backend="cpu", stride=stride)
+def test_history_of_some_steps_gives_the_oracles_gradient(stride: int) -> None:
+    case = Case("scalar", 2, backend="cpu", stride=stride)
     experiment = Experiment(case)
     expected = oracle(experiment)
     for one in (experiment, expected):
