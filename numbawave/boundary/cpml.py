@@ -26,8 +26,8 @@ class Cpml:
 
     def first(self, trace: Trace, axis: str, slope: Form) -> Form:
         """``d + psi'`` with ``psi' = a psi + b d``, d the plain first derivative."""
-        half = "_half" if axis in slope.at else ""
-        a, b = trace.profile(f"a_{axis}{half}", axis), trace.profile(f"b_{axis}{half}", axis)
+        half = axis in slope.at
+        a, b = (trace.profile(f"{kind}_{axis}{'_half' * half}", axis, half=half) for kind in "ab")
         psi = trace.memory(f"psi_{axis}", axis, slope.at)
         memory = trace.named(f"memory_{axis}", a * psi + b * slope)
         trace.remember(psi, memory)
@@ -88,7 +88,7 @@ class Damping:
             Zero outside the slabs and beyond the outermost cell.
         """
         kind = profile.name.split("_")[0]
-        a, b = self._pair(axis, 0.5 if profile.name.endswith("_half") else 0.0)
+        a, b = self._pair(axis, 0.5 * profile.half)
         values = a if kind == "a" else b
         if kind == "db":
             values = np.zeros_like(b)

@@ -1,7 +1,7 @@
 """What is derived once for an equation, a dimension, an accuracy and the axes that absorb."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from numbawave.boundary.cpml import Cpml
 from numbawave.equations import Equation
@@ -28,28 +28,34 @@ class Setup:
     adjoint: Adjoint
     accuracy: int
 
-    @property
+    @cached_property
     def kept(self) -> tuple[tuple[Form, ...], ...]:
         """For each forward stage, what history keeps."""
         return tuple(self.adjoint.kept(k) for k in range(len(self.forward.stages)))
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Forms that history keeps of a step."""
         return sum(len(forms) for forms in self.kept)
 
-    @property
+    @cached_property
     def halo(self) -> int:
         """Cells around the computed ones that derivatives read, forward or adjoint."""
         return self.accuracy // 2 * max(self.forward.reach, self.adjoint.program.reach)
 
+    @cached_property
+    def _depths(self) -> dict[tuple[str, str], int]:
+        programs = (self.forward, self.adjoint.program)
+        half = {profile.axis for program in programs for profile in program.profiles if profile.half}
+        return {(p.name, axis): self.accuracy // 2 * p.depth(axis) + (axis in half) for p in programs for axis in p.axes}
+
     def depth(self, program: Program, axis: str) -> int:
         """Cells beyond the layers' widths that a program's slab passes cover."""
-        return self.accuracy // 2 * program.depth(axis)
+        return self._depths[program.name, axis]
 
     def storage_depth(self, axis: str) -> int:
         """Cells beyond the layers' widths that memory variables keep, forward and adjoint alike."""
-        return max(self.depth(self.forward, axis), self.depth(self.adjoint.program, axis))
+        return max(self._depths[self.forward.name, axis], self._depths[self.adjoint.program.name, axis])
 
     def domain(self, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], spacing: tuple[float, ...]) -> Domain:
         """The padded grid of a model."""

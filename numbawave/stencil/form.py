@@ -31,12 +31,14 @@ class Parameter:
 class Profile:
     """A one-dimensional coefficient along an axis, zero outside the absorbing slabs at its two ends.
 
-    ``reach`` counts the cells by which it is non-zero beyond the slab's nominal width.
+    ``reach`` counts the half stencil widths by which it is non-zero beyond the slab's nominal width; ``half`` says that it
+    is sampled half a cell further on, and so has one cell more at the high face.
     """
 
     name: str
     axis: str
     reach: int = 0
+    half: bool = False
 
 
 Factor = Parameter | Profile

@@ -96,20 +96,24 @@ class Stage:
             for source in dict.fromkeys(f for f in walk(assignment.form) if isinstance(f, Source)):
                 yield assignment.field, source, assignment.form
 
-    def buffered(self, field: Field) -> bool:
-        """Whether the new value needs an array of its own, because the old one is still read when it is written.
+    @cached_property
+    def rotating(self) -> frozenset[str]:
+        """Names of the fields whose new value needs an array of its own, as the old one is read when it is written.
 
         A field of two levels is written over its oldest level. Any other is written in place, unless a form reads it at
         a neighbour or in a later pass than the one that writes it first.
         """
-        if self.assigned(field) is None:
-            return False
-        if field.levels == 2:
-            return True
+        return frozenset(a.field.name for a in self.assignments if a.field.levels == 2 or self._read_late(a.field))
+
+    def _read_late(self, field: Field) -> bool:
         late = self.slabs() - {field.slab}
         return any(
             reach(form, field) > 0 or any(reach(part(form, axis), field) >= 0 for axis in late) for form in self.forms
         )
+
+    def buffered(self, field: Field) -> bool:
+        """Whether a field is among those that rotate."""
+        return field.name in self.rotating
 
 
 def coefficients(form: Form, leaf: Form) -> Iterator[tuple[float, tuple[Factor, ...]]]:

@@ -72,9 +72,9 @@ class Trace:
         fresh = next(candidate for candidate in (name, *numbered) if candidate not in self._names)
         return Read(Field(self._new(fresh), at, slab=axis))
 
-    def profile(self, name: str, axis: str, reach: int = 0) -> Profile:
+    def profile(self, name: str, axis: str, reach: int = 0, half: bool = False) -> Profile:
         """Declare a one-dimensional profile; see ``Profile``."""
-        return Profile(name, axis, reach)
+        return Profile(name, axis, reach, half)
 
     def first(self, axis: str, form: Form) -> Form:
         """First derivative to the half point: forward from a node, backward from a half point of the axis."""

@@ -29,6 +29,7 @@ from numbawave.stencil.form import (
     derivative,
     named,
     scale,
+    walk,
 )
 from numbawave.stencil.program import Assignment, Image, Program, Stage
 
@@ -71,9 +72,30 @@ def transpose(program: Program) -> Adjoint:
     -------
     Adjoint
     """
-    scales = {field: c for field in program.fields if (c := _common_scale(program, field)) is not None}
+    scales = _scales(program)
     stages = tuple(_Transposition(stage, scales).stage() for stage in reversed(program.stages))
     return Adjoint(Program(f"{program.name}_adjoint", program.axes, stages), {f.name: c for f, c in scales.items()})
+
+
+def _scales(program: Program) -> dict[Field, Parameter]:
+    """The parameter by which each field's adjoint is scaled: one that stands nowhere but before such fields' updates.
+
+    Elsewhere its gradient would have terms of a scaled and of an unscaled adjoint, with no common divisor.
+    """
+    scales = {field: c for field in program.fields if (c := _common_scale(program, field)) is not None}
+    while True:
+        updates = [a for stage in program.stages for a in stage.assignments]
+        elsewhere = set().union(*(_other_parameters(a, scales) for a in updates))
+        left = {field: c for field, c in scales.items() if c not in elsewhere}
+        if left == scales:
+            return scales
+        scales = left
+
+
+def _other_parameters(assignment: Assignment, scales: dict[Field, Parameter]) -> set[Parameter]:
+    split = _split(assignment.field, assignment.form) if assignment.field in scales else None
+    inside = walk(assignment.form if split is None else split[0].form)
+    return {f for node in inside if isinstance(node, Scaled) for f in node.factors if isinstance(f, Parameter)}
 
 
 def _split(field: Field, form: Form) -> tuple[Scaled, list[Form]] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch._C import _functorch as functorch
 from torch.utils.dlpack import from_dlpack
 
 from numbawave.errors import InvalidTypeError
@@ -70,8 +71,11 @@ def alike(argument: str, value: Any, model: torch.Tensor, model_name: str) -> to
 
 
 def numpy_view(value: torch.Tensor) -> NDArray[Any]:
-    """The tensor's own memory as a NumPy array, contiguous."""
-    return value.detach().contiguous().numpy()
+    """The tensor's own memory as a NumPy array, contiguous; inside ``torch.func`` transforms too."""
+    with torch._C._DisableFuncTorch():
+        while functorch.is_functorch_wrapped_tensor(value):
+            value = functorch.get_unwrapped(value)
+        return value.detach().contiguous().numpy()
 
 
 def give_back(like: Any) -> Callable[[torch.Tensor], Any]:

@@ -184,7 +184,7 @@ def _survey(
     for name in ("source_locations", "receiver_locations"):
         locations = getattr(options, name)
         if locations is not None:
-            locations = locations.detach().cpu().numpy() if isinstance(locations, torch.Tensor) else locations
+            locations = numpy_view(locations.cpu()) if isinstance(locations, torch.Tensor) else locations
             found[name] = check_locations(name, locations, shots, shape, spacing)
             shots = found[name].shape[0]
     states = [options.wavefield_0, options.wavefield_m1, *state_of(options).values()]

@@ -34,7 +34,6 @@ class Propagation(torch.autograd.Function):
         ctx.run, _, ctx.names, *tensors = inputs
         ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if kind != "state"]
         history = [] if ctx.run.history is None else [torch.from_numpy(ctx.run.history)]
-        ctx.run.history = None
         ctx.save_for_backward(*(tensors[position] for position in ctx.read), *history)
         ctx.set_materialize_grads(False)
 
@@ -51,9 +50,10 @@ class Propagation(torch.autograd.Function):
         history = saved[len(ctx.read)] if len(saved) > len(ctx.read) else None
         wanted = dict(zip(ctx.names, ctx.needs_input_grad[3:], strict=True))
         records = run.setup.forward.records
-        residuals = {r.name: run.residual(r.name, g) for r, g in zip(records, gradients, strict=False)}
-        states = zip(run.state_names(), gradients[len(records) :], strict=True)
-        final = {name: numpy_view(g) for (name, _, _), g in states if g is not None}
+        given = [None if g is None else numpy_view(g) for g in gradients]
+        residuals = {r.name: run.residual(r.name, g) for r, g in zip(records, given, strict=False)}
+        states = zip(run.state_names(), given[len(records) :], strict=True)
+        final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
         computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, history if image else None, state)

@@ -55,7 +55,7 @@ def propagate(
     with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
         run.report = bar.update
         outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
-        run.report = None
+        run.report = run.history = None  # from here on the history is autograd's, which frees it
     results = _results(prepared, options, list(outputs))
     info = _info(equation, prepared, wanted, time.perf_counter() - started)
     if options.check_output_finite:
@@ -173,8 +173,9 @@ def _documentation(equation: Equation) -> str:
         "grid_spacing : float or sequence of float\n    Cell size, one or an axis, axes slowest first.\n"
         "dt : float\n    Time step of amplitudes and records; the internal one is divided until it is stable.\n"
         f"{shared}\nReturns\n-------\nPropagatorOutput\n    receiver_amplitudes [shot, receiver, time]; wavefield_0 and"
-        " wavefield_m1 [shot, *grid with layers];\n    auxiliary_state; info. NumPy arrays where the model was one, without gradients.\n\n"
-        "Raises\n------\nNumbawaveError\n    One of its kinds, naming the argument, its value, the rule and the remedy.\n"
+        " wavefield_m1 [shot, *grid with layers];\n    auxiliary_state; info. NumPy arrays where the model was one,"
+        " without gradients.\n\nRaises\n------\nNumbawaveError\n    One of its kinds, naming the argument, its value,"
+        " the rule and the remedy.\n"
     )
 
 
