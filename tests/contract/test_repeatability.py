@@ -1,6 +1,10 @@
 """The same run twice is the same to the last bit, whatever the number of threads."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -47,3 +51,30 @@ def test_threads_change_no_bit(case: Case, threads: int, monkeypatch: pytest.Mon
     numba.set_num_threads(threads)
 
     assert_bit_equal(one, results(case))
+
+
+FRESH_PROCESS = """
+import hashlib, sys
+import numpy as np
+from tests.contract.experiment import Case, Experiment
+experiment = Experiment(Case("scalar", 2, backend="cpu", dtype="float32", shape=(33, 45), steps=60, shots=2))
+results = [*experiment.forward(keep=True), *experiment.adjoint()]
+digest = hashlib.sha256()
+for group in results:
+    for name in sorted(group):
+        digest.update(np.ascontiguousarray(group[name]).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_code_compiled_here_and_code_found_on_disk_give_the_same_bits(tmp_path: Path) -> None:
+    def digest() -> str:
+        environment = os.environ | {"NUMBAWAVE_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.getcwd()}
+        done = subprocess.run([sys.executable, "-c", FRESH_PROCESS], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()[-1]
+
+    compiled = digest()
+    assert list(tmp_path.rglob("*.nbc")), "nothing was kept on disk"
+
+    assert digest() == compiled
