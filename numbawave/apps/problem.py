@@ -205,13 +205,10 @@ def _check_bounds(job: Job, true: Tensor | None, start: Tensor, water: Tensor) -
 
 def _wavelet(job: Job, dt: float, nt: int) -> Tensor:
     if job.wavelet == "ricker":
-        if nt * dt < 2 * peak_time(job):
-            rule = (
-                f"the record lasts {nt * dt:.3g} s, but the wavelet peaks at {peak_time(job):.3g} s and fades as long again"
-            )
-            raise InvalidValueError(
-                "nt", nt, rule, f"give at least {math.ceil(2 * peak_time(job) / dt)}, or 0 to have it chosen"
-            )
+        if nt * dt <= peak_time(job):
+            rule = f"the record lasts {nt * dt:.3g} s, but the wavelet peaks at {peak_time(job):.3g} s"
+            remedy = f"give well over {math.ceil(peak_time(job) / dt)}, or 0 to have it chosen"
+            raise InvalidValueError("nt", nt, rule, remedy)
         return ricker(job.peak_frequency, nt, dt, peak_time(job), dtype=torch.float64)
     wavelet = torch.from_numpy(load_array("wavelet", job.wavelet))
     if wavelet.ndim != 1 or (job.nt and len(wavelet) != job.nt):

@@ -22,7 +22,7 @@ def test_quick_demo_runs_and_then_finds_its_work_done(tmp_path, capsys):
 
 
 def test_fwi_reads_a_file_and_options(tmp_path, capsys):
-    (tmp_path / "job.toml").write_text("shape = [24, 32]\nshots = 2\nnt = 60\npml_width = 6\nstages = [[8.0, 5]]\n")
+    (tmp_path / "job.toml").write_text("shape = [24, 32]\nshots = 2\nnt = 120\npml_width = 6\nstages = [[8.0, 5]]\n")
     words = [
         "fwi",
         str(tmp_path / "job.toml"),

@@ -82,7 +82,7 @@ def test_three_dimensions_run_to_the_picture(quick_options):
         "receivers": "4,4",
         "stages": "8:1",
         "pml_width": 4,
-        "nt": 60,
+        "nt": 120,
     }
     summary = run(read_job(None, {**quick_options, **changes}), progress=False)
     assert np.load(Path(summary.folder) / "result.npz")["result"].shape == (16, 12, 14)

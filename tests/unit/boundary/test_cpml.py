@@ -29,7 +29,7 @@ def formula(place: float, damping: Damping = DAMPING) -> tuple[float, float]:
 
 
 def profile(name: str, damping: Damping = DAMPING, accuracy: int = 4) -> np.ndarray:
-    return damping.profile(Profile(name, "y"), AXIS, accuracy)
+    return damping.profile(Profile(name, "y", half=name.endswith("_half")), AXIS, accuracy)
 
 
 @pytest.mark.parametrize(("suffix", "shift"), [("", 0.0), ("_half", 0.5)])
@@ -77,13 +77,13 @@ def test_profiles_vanish_in_the_halo_and_in_the_model(name: str) -> None:
 def test_an_axis_without_layers_has_none() -> None:
     bare = Axis("y", CELLS, 0, 0, SPACING, HALO, fastest=False)
     for name in ("a_y", "b_y", "db_y"):
-        assert not DAMPING.profile(Profile(name, "y"), bare, 4).any()
+        assert not DAMPING.profile(Profile(name, "y", half=name.endswith("_half")), bare, 4).any()
 
 
 def test_profiles_are_mirrored_with_the_widths() -> None:
     mirror = Axis("y", CELLS, HIGH, LOW, SPACING, HALO, fastest=False)
     for name, sign in (("a_y", 1), ("b_y", 1), ("db_y", -1)):
-        other = DAMPING.profile(Profile(name, "y"), mirror, 4)
+        other = DAMPING.profile(Profile(name, "y", half=name.endswith("_half")), mirror, 4)
         np.testing.assert_allclose(other[::-1], sign * profile(name), rtol=tolerance.rounding("f8", 100), atol=1e-16)
 
 

@@ -6,7 +6,7 @@ from numbawave.grid.axes import axis_names, per_axis, per_face
 
 
 def test_axes_are_named_slowest_first():
-    assert [axis_names(ndim) for ndim in (1, 2, 3)] == [("x",), ("y", "x"), ("z", "y", "x")]
+    assert [axis_names(ndim) for ndim in (1, 2, 3)] == [("x",), ("z", "x"), ("z", "y", "x")]
 
 
 @pytest.mark.parametrize("ndim", [0, 4, -1])
@@ -30,7 +30,7 @@ def test_a_spacing_is_positive_and_finite(value):
 
 @pytest.mark.parametrize("value", [[1, 2, 3], [], [[1, 2]]])
 def test_the_number_of_spacings_is_checked(value):
-    with pytest.raises(InvalidValueError, match="needs 1 or 2 values.*y, x"):
+    with pytest.raises(InvalidValueError, match="needs 1 or 2 values.*z, x"):
         per_axis("grid_spacing", value, 2)
 
 
@@ -49,7 +49,7 @@ def test_one_width_or_one_per_face(value, expected):
 
 
 def test_faces_without_a_width_are_listed():
-    with pytest.raises(InvalidValueError, match="pml_width.*needs 1 or 4 widths, not 2.*y low, y high, x low"):
+    with pytest.raises(InvalidValueError, match="pml_width.*needs 1 or 4 widths, not 2.*z low, z high, x low"):
         per_face("pml_width", [1, 2], 2)
 
 

@@ -26,7 +26,7 @@ def test_lists_and_any_number_of_shots_are_allowed():
     assert check_locations("source_locations", [[[1, 2]], [[3, 4]]], None, SHAPE).shape == (2, 1, 2)
 
 
-@pytest.mark.parametrize(("axis", "name", "last"), [(0, "y", 19), (1, "x", 29)])
+@pytest.mark.parametrize(("axis", "name", "last"), [(0, "z", 19), (1, "x", 29)])
 @pytest.mark.parametrize("face", ["low", "high"])
 def test_a_point_outside_any_face_is_named(axis, name, last, face):
     points = np.full((2, 3, 2), 5)

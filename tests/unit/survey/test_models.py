@@ -31,7 +31,7 @@ def test_the_shot_is_named_where_models_differ():
 def test_a_speed_far_from_the_others_is_named(odd):
     model = np.full((4, 4), 1500.0)
     model[2, 3] = odd
-    with pytest.raises(InvalidValueError, match=r"y 2, x 3: the speeds range from"):
+    with pytest.raises(InvalidValueError, match=r"z 2, x 3: the speeds range from"):
         check_speed("v", model, 2)
 
 

@@ -35,7 +35,7 @@ def test_a_call_may_override_the_modules_options() -> None:
 
 def test_a_module_refuses_unknown_options_at_once() -> None:
     with pytest.raises(numbawave.InvalidTypeError, match="did you mean accuracy"):
-        module(small(), acc=2)
+        module(small(), acuracy=2)  # codespell:ignore acuracy
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
