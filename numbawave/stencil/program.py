@@ -159,22 +159,22 @@ class Program:
         forms = [f for stage in self.stages for form in (*stage.forms, *(t for _, t in stage.taps)) for f in walk(form)]
         return tuple(dict.fromkeys(x for f in forms if isinstance(f, Scaled) for x in f.factors))
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """Every parameter grid, in order of appearance."""
         return tuple(x for x in self._factors if isinstance(x, Parameter))
 
-    @property
+    @cached_property
     def profiles(self) -> tuple[Profile, ...]:
         """Every one-dimensional profile, in order of appearance."""
         return tuple(x for x in self._factors if isinstance(x, Profile))
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Source, ...]:
         """Every source, in order of appearance."""
         return tuple(dict.fromkeys(source for stage in self.stages for _, source, _ in stage.injections()))
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """The farthest neighbour that any form reads, in half stencil widths: the halo that the grid needs."""
         return max((reach(form) for stage in self.stages for form in stage.forms), default=0)
