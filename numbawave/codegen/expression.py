@@ -38,7 +38,6 @@ class Names:
     constants: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, None] = field(default_factory=dict)
     scalars: dict[str, None] = field(default_factory=dict)
-    buffered: frozenset[str] = frozenset()
 
     def array(self, name: str) -> str:
         """Use an array argument."""

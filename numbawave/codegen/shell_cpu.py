@@ -5,6 +5,7 @@ gradient shared by the shots is added up in one order. In a row the plain pass r
 that the row meets, while the row is in the cache.
 """
 
+import re
 from collections.abc import Sequence
 
 from numbawave.codegen.expression import Names
@@ -135,8 +136,6 @@ def _row(axes: tuple[str, ...], slab: str | None = None, shot: str | None = None
 
 def _strides(names: Names, lines: list[str]) -> list[str]:
     """The strides ``z1, z2 ...`` that the lines use, in cells."""
-    import re
-
     used = set(re.findall(r"\b[zyx]\d\b", "\n".join(lines)))
     found = []
     for position, axis in enumerate(names.axes):

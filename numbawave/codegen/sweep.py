@@ -30,8 +30,8 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
     """
     outputs = [*_fields(stage, axis)]
     if keep:
-        outputs += [(f"history[h{k} + i]", "", form) for k, form in enumerate(kept)]
-    outputs = [(target, factor, without_sources(part_of(form, axis, target))) for target, factor, form in outputs]
+        outputs += [(f"history[h{k} + i]", "", part(form, axis)) for k, form in enumerate(kept)]
+    outputs = [(target, factor, without_sources(form)) for target, factor, form in outputs]
     if image:
         for product in stage.images:
             channel = f"history[h{kept.index(product.kept)} + i] * "
@@ -49,8 +49,11 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
         if factor:
             names.array("history")
         if len(outputs) > 1 and not value.isidentifier():
-            body.lines.append(f"new_{array} = {value}")
-            value = f"new_{array}"
+            # Two channels of history, or two images of a parameter, go to one array: each value needs its own name.
+            again = sum(line.startswith(f"new_{array}") for line in body.lines)
+            name = f"new_{array}" + (f"_{again + 1}" if again else "")
+            body.lines.append(f"{name} = {value}")
+            value = name
         stores.append(f"{target} {'+=' if added else '='} {factor}{value}")
     return body.lines + stores
 
@@ -63,13 +66,8 @@ def _fields(stage: Stage, axis: str | None) -> list[tuple[str, str, Form]]:
             continue
         name = f"{field.name}_next" if stage.buffered(field) else field.name
         if not (axis is None and name == field.name and part(assignment.form, None) == Read(field)):
-            outputs.append((f"{name}[{'i' if field.slab is None else f'j_{axis}'}]", "", assignment.form))
+            outputs.append((f"{name}[{'i' if field.slab is None else f'j_{axis}'}]", "", assignment.part(axis)))
     return outputs
-
-
-def part_of(form: Form, axis: str | None, target: str) -> Form:
-    """A form's part in a pass; a memory variable's update belongs to its own pass as a whole."""
-    return form if axis is not None and target.endswith(f"[j_{axis}]") else part(form, axis)
 
 
 def _needed(target: str, factor: str, form: Form, axis: str | None) -> bool:
