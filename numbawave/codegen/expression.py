@@ -158,7 +158,7 @@ class Body:
         for after, before, weight in self.names.weights(form):
             ahead = self._value(form.form, self._moved(shift, form.axis, after))
             if after == before:
-                terms.append(f"{weight} * {ahead}")
+                terms.append(f"{weight} * {_factor(ahead)}")
                 continue
             behind = self._value(form.form, self._moved(shift, form.axis, before))
             terms.append(f"{weight} * ({signed([ahead, behind if form.order == 2 else '-' + behind])})")
@@ -166,11 +166,11 @@ class Body:
 
     def _product(self, form: Scaled, shift: Shift) -> str:
         factors = [] if abs(form.number) == 1.0 else [self.names.constant(abs(form.number))]
-        factors += [self._factor(factor, shift) for factor in form.factors]
-        factors.append(self._value(form.form, shift))
+        factors += [self._coefficient(factor, shift) for factor in form.factors]
+        factors.append(_factor(self._value(form.form, shift)))
         return ("-" if form.number < 0 else "") + " * ".join(factors)
 
-    def _factor(self, factor: Parameter | Profile, shift: Shift) -> str:
+    def _coefficient(self, factor: Parameter | Profile, shift: Shift) -> str:
         name = self.names.array(factor.name)
         if isinstance(factor, Parameter):
             return f"{name}[{self.names.offset('m', shift)}]"
@@ -181,6 +181,11 @@ class Body:
 def signed(terms: list[str]) -> str:
     """Terms as a sum, with minus signs in place."""
     return " + ".join(terms).replace("+ -", "- ")
+
+
+def _factor(text: str) -> str:
+    """The text as a product's last factor: the product rounds alike whether this value has a name or not."""
+    return f"({text})" if " * " in text and not text.startswith("(") else text
 
 
 def _bare(text: str) -> str:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 
 def cache_folder() -> Path:
@@ -25,7 +26,7 @@ def cache_folder() -> Path:
     return (Path(user) if user else Path.home() / ".cache") / "numbawave"
 
 
-def load(title: str, text: str) -> ModuleType:
+def load(title: str, text: str, options: Any = None) -> ModuleType:
     """Import a printed module, writing it first where it is new.
 
     A folder that cannot be written is no error: the module then lives in memory and is compiled anew in each process.
@@ -36,13 +37,15 @@ def load(title: str, text: str) -> ModuleType:
         What the file's name starts with.
     text : str
         The module's source.
+    options : any, optional
+        What else decides how it is compiled, by its ``repr``: Numba's own cache key knows only the file.
 
     Returns
     -------
     ModuleType
         The module, registered in ``sys.modules``.
     """
-    name = f"nw_{title}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    name = f"nw_{title}_{hashlib.sha256(f'{text}{options}'.encode()).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     path = cache_folder() / f"{name}.py"

@@ -48,7 +48,7 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
         added = bool(factor) or (axis is not None and not target.endswith(f"[j_{axis}]"))
         if factor:
             names.array("history")
-        if len(outputs) > 1 and not value.isidentifier():
+        if (factor or len(outputs) > 1) and not value.isidentifier():
             # Two channels of history, or two images of a parameter, go to one array: each value needs its own name.
             again = sum(line.startswith(f"new_{array}") for line in body.lines)
             name = f"new_{array}" + (f"_{again + 1}" if again else "")

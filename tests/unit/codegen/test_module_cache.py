@@ -72,6 +72,12 @@ def test_a_module_is_named_by_its_content(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert sorted(path.read_text() for path in tmp_path.glob("*.py")) == ["a = 1\n", "a = 2\n"]
 
 
+def test_a_module_compiled_in_another_way_is_another_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBAWAVE_CACHE_DIR", str(tmp_path))
+
+    assert load("options", "a = 1\n", ["nsz"]) is not load("options", "a = 1\n", ["fast"])
+
+
 def test_a_damaged_file_is_written_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBAWAVE_CACHE_DIR", str(tmp_path))
     module = load("damaged", "a = 3\n")
