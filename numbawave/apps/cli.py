@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 for wrong input, with one line on standard error; 130 after Ctrl-C.
+        0; 1 where ``doctor`` finds things to mend; 2 for wrong input, with one line on standard error; 130 after
+        Ctrl-C.
     """
     parser = argparse.ArgumentParser(prog="numbawave", description="Wave propagation and full-waveform inversion.")
     parser.add_argument("--version", action="version", version=f"numbawave {__version__}")
@@ -73,6 +74,10 @@ def _add_fwi_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, default=argparse.SUPPRESS, metavar="...", help=about.replace("%", "%%"))
 
 
+def _add_no_options(parser: argparse.ArgumentParser) -> None:
+    """What takes none."""
+
+
 def _shown(value: Any) -> str:
     """A default as it would be typed."""
     if not isinstance(value, tuple):
@@ -89,6 +94,12 @@ def _fwi(options: argparse.Namespace) -> int:
     given = vars(options)
     chosen = {field.name: given[field.name] for field in dataclasses.fields(Job) if field.name in given}
     return _invert(options.job, chosen, options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from .doctor import examine
+
+    return min(1, examine(print))
 
 
 def _invert(path: str | None, chosen: dict[str, Any], options: argparse.Namespace) -> int:
@@ -117,4 +128,5 @@ def _how_to_go_on(checkpoint: Path) -> str:
 COMMANDS: tuple[Command, ...] = (
     Command("demo", "invert the built-in 2-D model", _add_demo_options, _demo),
     Command("fwi", "invert a model or data given by a file or options", _add_fwi_options, _fwi),
+    Command("doctor", "check what this machine has, and say what mends the rest", _add_no_options, _doctor),
 )

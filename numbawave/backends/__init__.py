@@ -1,5 +1,6 @@
-"""What runs programs: NumPy as the oracle, Numba on the CPU. A backend is imported when it is asked for."""
+"""What runs programs: NumPy as the oracle, Numba on the CPU and on CUDA devices; each is imported when it is asked for."""
 
+import os
 from collections.abc import Callable
 
 from numbawave.backends.base import Backend
@@ -17,5 +18,16 @@ def _cpu() -> Backend:
     return Cpu()
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "reference": _reference}
+def _cuda() -> Backend:
+    from numbawave.backends.cuda import Cuda
+
+    return Cuda()
+
+
+def simulated() -> bool:
+    """Whether CUDA kernels run in Numba's simulator, on arrays of the host."""
+    return os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "cuda": _cuda, "reference": _reference}
 """Every backend by name, sorted."""

@@ -1,21 +1,71 @@
 """What a backend is."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
 
-from numpy.typing import NDArray
+import numpy as np
+
+Direction = Literal["forward", "adjoint"]
+Advance = Callable[[int, int], None]
 
 
 class Backend(Protocol):
     """Runs programs over named arrays.
 
     The arrays are those of the printed text: fields and their ``_next`` buffers, parameters, profiles, points,
-    amplitudes, records, history. A backend leaves the newest value of each field under the field's own name.
+    amplitudes, records, history.
+
+    Attributes
+    ----------
+    name : str
+    chunk : int
+        Cell updates in one call of ``advance``, a fraction of a second: between calls Ctrl-C and progress are served.
+    align : int
+        Rows of the grid start at multiples of so many elements; see ``Axis``.
     """
 
     name: str
+    chunk: int
+    align: int
 
-    def forward(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
-        """Steps ``first`` to ``last - 1``, forward; ``history`` says whether they are kept."""
+    def loop(self, run: Any, direction: Direction, arrays: dict[str, Any], history: bool) -> Advance:
+        """Make ready to step through time.
 
-    def adjoint(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
-        """Steps ``last - 1`` down to ``first``, backward; ``history`` says whether they are imaged."""
+        Returns
+        -------
+        callable
+            ``advance(first, last)`` does steps ``first`` to ``last - 1``, the adjoint those from the last to the first,
+            and leaves the newest value of each field under the field's own name. ``history`` says whether steps are kept
+            (forward) or imaged (adjoint).
+        """
+
+
+def grid_values(run: Any, program: Any) -> dict[str, Any]:
+    """The integers and scalars that printed kernels take, by name."""
+    found = {"shots": run.shots, "cells": run.grid.cells, "model_step": run.model_step}
+    for axis in run.grid.axes:
+        low, high = axis.slab(run.setup.depth(program, axis.name))
+        found |= {
+            f"n{axis.name}": axis.size,
+            f"{axis.name}_first": axis.first,
+            f"{axis.name}_last": axis.last,
+        }
+        found |= {
+            f"{axis.name}_rows": axis.last - axis.first,
+            f"{axis.name}_low": low,
+            f"{axis.name}_high": high,
+        }
+        found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
+    values: dict[str, Any] = {name: np.uint64(value) for name, value in found.items()}
+    values["per_stride"] = run.dtype.type(1.0 / run.stride)
+    for axis in run.grid.axes:
+        values[f"per_{axis.name}"] = run.dtype.type(1.0 / axis.spacing)
+        values[f"per_{axis.name}{axis.name}"] = run.dtype.type(1.0 / axis.spacing**2)
+    return values
+
+
+def exchange(program: Any, arrays: dict[str, Any], steps: int) -> None:
+    """Leave newest values under the fields' own names, as so many steps with local names had them."""
+    for stage in program.stages:
+        for name in (f.name for f in stage.fields if stage.buffered(f) and steps % 2):
+            arrays[name], arrays[f"{name}_next"] = arrays[f"{name}_next"], arrays[name]

@@ -17,6 +17,7 @@ from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
+from numbawave.backends.base import Advance, Direction, exchange, grid_values
 from numbawave.codegen.loop_cpu import History, adjoint_text, forward_text
 from numbawave.codegen.module_cache import load
 
@@ -110,65 +111,34 @@ class Cpu:
     """Backend ``"cpu"``: printed loops, compiled by Numba when first used."""
 
     name = "cpu"
+    chunk = 200_000_000
+    align = 1
 
-    def forward(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
+    def loop(self, run: Any, direction: Direction, arrays: dict[str, NDArray[Any]], history: bool) -> Advance:
         """See ``Backend``."""
-        self._advance(run, run.setup.forward, "forward", arrays, first, last, history)
-
-    def adjoint(self, run: Any, arrays: dict[str, NDArray[Any]], first: int, last: int, history: bool) -> None:
-        """See ``Backend``."""
-        self._advance(run, run.setup.adjoint.program, "adjoint", arrays, first, last, history)
-
-    def _advance(
-        self,
-        run: Any,
-        program: Any,
-        direction: str,
-        arrays: dict[str, Any],
-        first: int,
-        last: int,
-        history: bool,
-    ) -> None:
+        program = run.setup.forward if direction == "forward" else run.setup.adjoint.program
         variant: History = "none" if not history else "every" if run.stride == 1 else "some"
         title = f"{program.name}_{len(program.axes)}d"
-        function = getattr(load(title, source(run.setup, direction, variant, run.dtype.name), sorted(FAST)), direction)
-        integers = grid_integers(run, program)
-        values = {"first_step": first, "last_step": last, "kept_step": 0, "stride": run.stride}
-        values["per_stride"] = run.dtype.type(1.0 / run.stride)
+        text = source(run.setup, direction, variant, run.dtype.name)
+        function = getattr(load(title, text, sorted(FAST)), direction)
         threads = min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
-        values["parts"] = _parts(run.grid, integers, threads)
-        for axis in run.grid.axes:
-            values[f"per_{axis.name}"] = run.dtype.type(1.0 / axis.spacing)
-            values[f"per_{axis.name}{axis.name}"] = run.dtype.type(1.0 / axis.spacing**2)
+        values = grid_values(run, program)
+        values["parts"] = _parts(run.grid, values, threads)
+        values["kept_step"], values["stride"] = 0, run.stride
         code = function.py_func.__code__
         names = code.co_varnames[: code.co_argcount]
-        flat = {name: arrays[name].reshape(-1) for name in names if name in arrays}
-        values |= integers | flat
-        with _ONE_AT_A_TIME, _threads(threads):
-            function(*(values[name] for name in names))
-        _rotate(program, arrays, last - first)
+
+        def advance(first: int, last: int) -> None:
+            flat = {name: arrays[name].reshape(-1) for name in names if name in arrays}
+            given = values | flat | {"first_step": first, "last_step": last}
+            with _ONE_AT_A_TIME, _threads(threads):
+                function(*(given[name] for name in names))
+            exchange(program, arrays, last - first)
+
+        return advance
 
 
-def grid_integers(run: Any, program: Any) -> dict[str, np.uint64]:
-    """The integers that printed kernels take, by name."""
-    found = {"shots": run.shots, "cells": run.grid.cells, "model_step": run.model_step}
-    for axis in run.grid.axes:
-        low, high = axis.slab(run.setup.depth(program, axis.name))
-        found |= {
-            f"n{axis.name}": axis.size,
-            f"{axis.name}_first": axis.first,
-            f"{axis.name}_last": axis.last,
-        }
-        found |= {
-            f"{axis.name}_rows": axis.last - axis.first,
-            f"{axis.name}_low": low,
-            f"{axis.name}_high": high,
-        }
-        found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
-    return {name: np.uint64(value) for name, value in found.items()}
-
-
-def _parts(grid: Any, integers: dict[str, np.uint64], threads: int) -> NDArray[np.uint64]:
+def _parts(grid: Any, integers: dict[str, Any], threads: int) -> NDArray[np.uint64]:
     """Where each thread's rows begin: equal shares of the work, a row in a slab counting about twice for each axis."""
     work: NDArray[Any] = np.ones(1)
     for axis in grid.axes[:-1]:
@@ -179,9 +149,3 @@ def _parts(grid: Any, integers: dict[str, np.uint64], threads: int) -> NDArray[n
     cuts = np.searchsorted(total, total[-1] * np.arange(1, threads) / threads) + 1
     return np.concatenate([[0], np.minimum(cuts, work.size), [work.size]]).astype(np.uint64)
 
-
-def _rotate(program: Any, arrays: dict[str, Any], steps: int) -> None:
-    """Leave newest values under the fields' own names, as the loop's local names had them."""
-    for stage in program.stages:
-        for name in (f.name for f in stage.fields if stage.buffered(f) and steps % 2):
-            arrays[name], arrays[f"{name}_next"] = arrays[f"{name}_next"], arrays[name]

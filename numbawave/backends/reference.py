@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from numbawave.backends.base import Advance, Direction
 from numbawave.codegen.expression import Names
 from numbawave.stencil.form import Derivative, Field, Form, Named, Parameter, Read, Scaled, Source, Sum
 from numbawave.stencil.program import Image, Stage, coefficients
@@ -19,9 +21,14 @@ class Reference:
     """Backend ``"reference"``. Use it to check others, not to model waves."""
 
     name = "reference"
+    chunk = 200_000_000
+    align = 1
 
-    def forward(self, run: Any, arrays: dict[str, Array], first: int, last: int, history: bool) -> None:
+    def loop(self, run: Any, direction: Direction, arrays: dict[str, Array], history: bool) -> Advance:
         """See ``Backend``."""
+        return partial(self._forward if direction == "forward" else self._adjoint, run, arrays, history)
+
+    def _forward(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
         grid = _Grid(run, arrays)
         for step in range(first, last):
             keeping = history and step % run.stride == 0
@@ -38,8 +45,7 @@ class Reference:
                     slot[...] = grid.masked(value).reshape(slot.shape)
                     channel += 1
 
-    def adjoint(self, run: Any, arrays: dict[str, Array], first: int, last: int, history: bool) -> None:
-        """See ``Backend``."""
+    def _adjoint(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
         grid, scales = _Grid(run, arrays), run.setup.adjoint.scales
         kept = [form for forms in run.setup.kept for form in forms]
         for step in range(last - 1, first - 1, -1):

@@ -31,13 +31,18 @@ Shift = tuple[int, ...]
 
 @dataclass
 class Names:
-    """What one printed module has used so far: constants, and the arrays and scalars of the function in hand."""
+    """What one printed module has used so far: constants, and the arrays and scalars of the function in hand.
+
+    Along ``march``, if there is such an axis, a thread keeps the values of its column: ``queued`` says which, by field.
+    """
 
     axes: tuple[str, ...]
     accuracy: int
     constants: dict[str, float] = field(default_factory=dict)
     arrays: dict[str, None] = field(default_factory=dict)
     scalars: dict[str, None] = field(default_factory=dict)
+    march: str | None = None
+    queued: dict[str, set[int]] = field(default_factory=dict)
 
     def array(self, name: str) -> str:
         """Use an array argument."""
@@ -61,6 +66,20 @@ class Names:
         """An index moved by a shift, by way of the strides ``z1, z2 ...``."""
         moves = (f" {'+' if k > 0 else '-'} {axis}{abs(k)}" for axis, k in zip(self.axes, shift, strict=True) if k)
         return base + "".join(moves)
+
+    def column(self, name: str, k: int) -> str:
+        """A field's value ``k`` cells further on along the marching axis."""
+        return f"{name}_{self.march}{'p' if k > 0 else 'm'}{abs(k)}" if k else f"{name}_here"
+
+    def queue(self, form: Read, shift: Shift) -> str | None:
+        """The name of a value that a marching thread keeps, None for any other."""
+        if self.march is None or form.level or form.field.slab is not None:
+            return None
+        if any(k for axis, k in zip(self.axes, shift, strict=True) if axis != self.march):
+            return None
+        k = shift[self.axes.index(self.march)]
+        self.queued.setdefault(form.field.name, set()).add(k)
+        return self.column(form.field.name, k)
 
     def weights(self, node: Derivative) -> list[tuple[int, int, str]]:
         """A derivative's pairs of neighbours with their weight: (after, before, constant)."""
@@ -121,7 +140,7 @@ class Body:
         key = form, shift
         if key not in self._known:
             text = self._text(form, shift)
-            if isinstance(form, Named) or self._uses[key] > 1:
+            if isinstance(form, Named) or (self._uses[key] > 1 and not text.isidentifier()):
                 name = self._name(form, shift)
                 self.lines.append(f"{name} = {_bare(text)}")
                 text = name
@@ -141,6 +160,9 @@ class Body:
 
     def _text(self, form: Form, shift: Shift) -> str:
         if isinstance(form, Read):
+            queued = self.names.queue(form, shift)
+            if queued is not None:
+                return queued
             name = f"{form.field.name}_next" if form.level else form.field.name
             index = "i" if form.field.slab is None else f"j_{form.field.slab}"
             return f"{self.names.array(name)}[{self.names.offset(index, shift)}]"

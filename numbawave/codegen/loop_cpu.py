@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from numbawave.codegen.expression import Body, Names
+from numbawave.codegen import points
+from numbawave.codegen.expression import Names
 from numbawave.codegen.shell_cpu import axis_integers, row_arguments, rows_function
-from numbawave.stencil.form import Form, Parameter, Source, walk
-from numbawave.stencil.program import Program, Stage, coefficients
+from numbawave.stencil.form import Form
+from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint
 
 History = Literal["none", "every", "some"]
@@ -33,13 +34,13 @@ def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: Hi
         A module with one function a stage and variant, and ``forward``, the loop over time.
     """
     page = _Page(program, accuracy, real, history)
-    for record in program.records:
-        page.points(f"receivers_{record.name}", [f"record_{record.name}[at + q] = {page.array(record.name)}[i]"])
+    for field_ in program.records:
+        page.points(points.record(field_))
     for position, stage in enumerate(program.stages):
         first = sum(len(forms) for forms in kept[:position])
         page.sweep(f"forward_{position}", stage, kept[position], first, forward=True)
-        for target, source, form in stage.injections():
-            page.inject(f"{page.array(target.name)}[i]", source, form)
+        for task in points.injections(page.names, stage):
+            page.points(task)
     return page.text("forward", sum(len(forms) for forms in kept))
 
 
@@ -66,15 +67,12 @@ def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, acc
     for position, stage in enumerate(program.stages):
         place = len(kept) - 1 - position
         for source, form in stage.taps:
-            body = Body(page.names, [form])
-            value = body.value(form)
-            page.points(f"cells_{source.name}", [*body.lines, f"gradient_{source.name}[at + q] = {value}"])
-        if history != "none":
-            page.source_images(stage)
+            page.points(points.tap(page.names, source, form))
+        for task in points.source_images(page.names, stage) if history != "none" else ():
+            page.points(task)
         page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False)
     for name in records:
-        scale = f"{page.array(adjoint.scales[name].name)}[m] * " if name in adjoint.scales else ""
-        page.points(f"receivers_{name}", [f"{page.array(f'adjoint_{name}')}[i] += {scale}residual_{name}[at + q]"])
+        page.points(points.residual(name, adjoint.scales.get(name)))
     return page.text("adjoint", sum(len(forms) for forms in kept))
 
 
@@ -94,46 +92,17 @@ class _Page:
     def __post_init__(self) -> None:
         self.names = Names(self.program.axes, self.accuracy, self.constants, arrays=self.arguments)
 
-    def array(self, name: str) -> str:
-        """Use an array in the loop."""
-        return self.names.array(name)
-
-    def points(self, cells: str, lines: list[str]) -> None:
-        """Lines at each of some cells: ``i`` and ``m`` are its indices, ``at + q`` the sample of this step."""
-        text = "\n".join(lines)
-        model = [f"m = index(model_{cells}[q])"] if "[m]" in text else []
-        arrays = list(dict.fromkeys([cells, *(["model_" + cells] if model else []), *re.findall(r"(\w+)\[", text)]))
-        scalars = [name for name in self.names.scalars if name in text]
-        for name in arrays:
-            self.array(name)
-        title, given = f"points_{len(self.functions)}", ", ".join([*arrays, *scalars])
-        inner = [f"i = index({cells}[q])", *model, *lines]
-        body = [f"for q in range(index({cells}.size)):", *("    " + line for line in inner)]
+    def points(self, task: points.Task) -> None:
+        """A function for the lines at each of some cells, and its call."""
+        for name in task.arrays:
+            self.names.array(name)
+        title, given = f"points_{len(self.functions)}", ", ".join([*task.arrays, *task.scalars(self.names)])
+        model = [f"m = index(model_{task.cells}[q])"] if task.on_model else []
+        inner = [f"i = index({task.cells}[q])", *model, *task.lines]
+        body = [f"for q in range(index({task.cells}.size)):", *("    " + line for line in inner)]
         head = f"@kernel\ndef {title}(at, {given}):"
         self.functions.append("\n".join([head, *("    " + line for line in body)]))
-        self.lines.append(f"{title}(index(step) * index({cells}.size), {given})")
-
-    def inject(self, target: str, source: Source, form: Form) -> None:
-        """Add a source's amplitude, times its coefficients, at its cells."""
-        self.points(f"cells_{source.name}", self._amplitude(target, source, form))
-
-    def source_images(self, stage: Stage) -> None:
-        """Images of what sources inject: theirs is the whole record, so every step counts, whatever history keeps."""
-        for image in stage.images:
-            for source in dict.fromkeys(node for node in walk(image.kept) if isinstance(node, Source)):
-                body = Body(self.names, [image.adjoint])
-                extra = [self.names.scalar("per_stride"), body.value(image.adjoint)]
-                lines = self._amplitude(f"gradient_{image.parameter.name}[m]", source, image.kept, extra)
-                self.points(f"cells_{source.name}", [*body.lines, *lines])
-
-    def _amplitude(self, target: str, source: Source, form: Form, extra: Sequence[str] = ()) -> list[str]:
-        lines = []
-        for number, factors in coefficients(form, source):
-            terms = [] if abs(number) == 1.0 else [self.names.constant(abs(number))]
-            terms += [f"{factor.name}[m]" for factor in factors if isinstance(factor, Parameter)]
-            sign = "-" if number < 0 else "+"
-            lines.append(f"{target} {sign}= {' * '.join([*terms, *extra, f'amplitude_{source.name}[at + q]'])}")
-        return lines
+        self.lines.append(f"{title}(index(step) * index({task.cells}.size), {given})")
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
         """Run a stage over the grid, with and without history as this module needs, and rotate its buffers."""

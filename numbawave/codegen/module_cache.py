@@ -6,6 +6,8 @@ import linecache
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,3 +89,17 @@ def _written(path: Path, text: str) -> bool:
         return path.read_text(encoding="utf-8") == text
     except OSError:
         return False
+
+
+@contextmanager
+def one_process(module: ModuleType) -> Iterator[None]:
+    """Let one process at a time compile a printed module: the others then find it compiled on the disk."""
+    path = Path(str(module.__file__)).with_suffix(".lock")
+    try:
+        import fcntl
+
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except (ImportError, OSError):
+        yield

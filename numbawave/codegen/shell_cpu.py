@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from numbawave.codegen.expression import Names
-from numbawave.codegen.sweep import sweep
+from numbawave.codegen.sweep import Pass, sweep
 from numbawave.grid.domain import FACE_LANES, LANES
 from numbawave.stencil.form import Form, show
 from numbawave.stencil.program import Stage
@@ -49,9 +49,9 @@ def rows_function(
         The function's text. Its arguments are named after ``row_arguments(names)``.
     """
     axes = names.axes
-    inner: list[str] = _blocks("x_first", "x_last", LANES, sweep(names, stage, None, kept, keep, image))
+    inner: list[str] = _blocks("x_first", "x_last", LANES, _lines(sweep(names, stage, None, kept, keep, image)))
     for axis in axes:
-        lines = sweep(names, stage, axis, kept, keep, image) if axis in stage.slabs() else []
+        lines = _lines(sweep(names, stage, axis, kept, keep, image)) if axis in stage.slabs() else []
         if lines:
             inner += _ends(axes, lines) if axis == "x" else _slab(axes, axis, lines)
     comment = [f"# {a.field.name} <- {show(a.form)}" for a in stage.assignments if a.field.slab is None]
@@ -83,6 +83,10 @@ def axis_integers(axes: tuple[str, ...], slabs: frozenset[str]) -> list[str]:
         found += [f"n{axis}", f"{axis}_first", "x_last" if axis == "x" else f"{axis}_rows"]
         found += [f"{axis}_low", f"{axis}_high", f"{axis}_slab"] if axis in slabs else []
     return found
+
+
+def _lines(done: Pass) -> list[str]:
+    return [*done.lines, *map(str, done.stores)]
 
 
 def _indent(lines: list[str], depth: int = 1) -> list[str]:

@@ -1,6 +1,7 @@
 """What one pass over the grid does at a point: the same lines for every shell."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from numbawave.codegen.expression import Body, Names, without_sources
 from numbawave.stencil.form import Form, Read, is_zero
@@ -8,8 +9,46 @@ from numbawave.stencil.parts import part
 from numbawave.stencil.program import Stage
 
 
-def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], keep: bool, image: bool) -> list[str]:
-    """Lines of the plain pass (axis None) or of the pass over an axis's slabs.
+@dataclass(frozen=True)
+class Store:
+    """A value and where it goes.
+
+    Attributes
+    ----------
+    target : str
+        An array's element.
+    value : str
+        The name of a local value, or an expression.
+    added : bool
+        Whether it is added to what is there; else it replaces that.
+    factor : str
+        The channel of history by which an image is multiplied, with its sign of multiplication.
+    """
+
+    target: str
+    value: str
+    added: bool
+    factor: str = ""
+
+    @property
+    def array(self) -> str:
+        """Name of the array."""
+        return self.target.split("[")[0]
+
+    def __str__(self) -> str:
+        return f"{self.target} {'+=' if self.added else '='} {self.factor}{self.value}"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the grid: lines that assign local names, and the stores that follow."""
+
+    lines: tuple[str, ...]
+    stores: tuple[Store, ...]
+
+
+def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], keep: bool, image: bool) -> Pass:
+    """What the plain pass (axis None) or the pass over an axis's slabs does at a point.
 
     Parameters
     ----------
@@ -25,8 +64,8 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
 
     Returns
     -------
-    list of str
-        Assignments to local names, then stores; empty if the pass has nothing to do.
+    Pass
+        Empty if there is nothing to do.
     """
     outputs = [*_fields(stage, axis)]
     if keep:
@@ -40,11 +79,8 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
     body = Body(names, [form for _, _, form in outputs])
     stores = []
     for target, factor, form in outputs:
-        value = "k0" if is_zero(form) else body.value(form)
-        if is_zero(form):
-            names.constant(0.0, "k0")
-        array = target.split("[")[0]
-        names.array(array)
+        value = names.constant(0.0, "k0") if is_zero(form) else body.value(form)
+        array = names.array(target.split("[")[0])
         added = bool(factor) or (axis is not None and not target.endswith(f"[j_{axis}]"))
         if factor:
             names.array("history")
@@ -54,8 +90,8 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
             name = f"new_{array}" + (f"_{again + 1}" if again else "")
             body.lines.append(f"{name} = {value}")
             value = name
-        stores.append(f"{target} {'+=' if added else '='} {factor}{value}")
-    return body.lines + stores
+        stores.append(Store(target, value, added, factor))
+    return Pass(tuple(body.lines), tuple(stores))
 
 
 def _fields(stage: Stage, axis: str | None) -> list[tuple[str, str, Form]]:

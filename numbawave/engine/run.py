@@ -7,20 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from numbawave.backends.base import Backend
+from numbawave.backends.base import Backend, Direction
 from numbawave.boundary.cpml import Damping
 from numbawave.engine.setup import Setup
+from numbawave.engine.space import HostMemory, Space
 from numbawave.grid.domain import Domain
 from numbawave.stencil.form import Field
 
-Array = NDArray[Any]
-Arrays = dict[str, Array]
-Given = Mapping[str, Array]
-
-CHUNK = 200_000_000
-"""Cell updates in one call of compiled code, a fraction of a second: between calls Ctrl-C and progress are served."""
+Arrays = dict[str, Any]
+Given = Mapping[str, Any]
 
 
 @dataclass
@@ -46,6 +42,8 @@ class Run:
         Internal steps between two that history keeps.
     report : callable, optional
         Called with the number of steps done after each chunk.
+    space : Space, optional
+        Where the arrays live; the host's memory unless given.
     """
 
     setup: Setup
@@ -59,7 +57,11 @@ class Run:
     batched: bool = False
     stride: int = 1
     report: Callable[[int], None] | None = None
-    history: Array | None = field(default=None, repr=False)
+    space: Space = None  # type: ignore[assignment]
+    history: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.space = self.space or HostMemory(self.dtype)
 
     @property
     def model_step(self) -> int:
@@ -80,9 +82,9 @@ class Run:
                 found.append((f"{field_.name}_previous", field_, f"{field_.name}_next"))
         return found
 
-    def zeros(self, field_: Field) -> Array:
+    def zeros(self, field_: Field) -> Any:
         """A field of all shots."""
-        return np.zeros((self.shots, *self.setup.field_shape(self.grid, field_)), self.dtype)
+        return self.space.zeros(self.shots, *self.setup.field_shape(self.grid, field_))
 
     def forward(self, parameters: Given, amplitudes: Given, initial: Given, keep: bool) -> tuple[Arrays, Arrays]:
         """Step through time.
@@ -105,24 +107,24 @@ class Run:
         """
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
-            arrays[array] = np.array(initial[name], self.dtype, order="C") if name in initial else self.zeros(field_)
+            arrays[array] = self.space.own(initial[name]) if name in initial else self.zeros(field_)
         self._buffers(arrays, self.setup.forward.stages)
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
         for record in self.setup.forward.records:
             points = self.cells[f"receivers_{record.name}"].size
-            arrays[f"record_{record.name}"] = np.empty((self.steps, points), self.dtype)
+            arrays[f"record_{record.name}"] = self.space.empty(self.steps, points)
         if keep:
             shape = (self.slots, self.setup.channels, self.shots, self.grid.cells)
-            self.history = arrays["history"] = np.zeros(shape, self.dtype)
-        self._loop(self.backend.forward, arrays, keep)
+            self.history = arrays["history"] = self.space.zeros(*shape)
+        self._loop("forward", arrays, keep)
         records = {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}
         return records, {name: arrays[array] for name, _, array in self.state_names()}
 
-    def residual(self, record: str, values: Any) -> Array:
+    def residual(self, record: str, values: Any) -> Any:
         """Cotangents of a record as the adjoint reads them, zero for None."""
         shape = (self.steps, self.cells[f"receivers_{record}"].size)
-        return np.zeros(shape, self.dtype) if values is None else np.ascontiguousarray(values, self.dtype)
+        return self.space.zeros(*shape) if values is None else self.space.contiguous(values)
 
     def adjoint(
         self,
@@ -130,7 +132,7 @@ class Run:
         amplitudes: Given,
         residuals: Given,
         final: Given,
-        history: Array | None,
+        history: Any,
         want_state: bool,
     ) -> tuple[Arrays, Arrays, Arrays]:
         """Step back through time.
@@ -164,14 +166,13 @@ class Run:
         for source in self.setup.forward.sources:
             points = self.cells[f"cells_{source.name}"].size
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
-            arrays[f"gradient_{source.name}"] = np.zeros((self.steps, points), self.dtype)
+            arrays[f"gradient_{source.name}"] = self.space.zeros(self.steps, points)
         for parameter in self.setup.forward.parameters:
-            arrays[f"gradient_{parameter.name}"] = (
-                np.zeros_like(parameters[parameter.name]) if image else np.empty(0, self.dtype)
-            )
+            shape = tuple(parameters[parameter.name].shape) if image else (0,)
+            arrays[f"gradient_{parameter.name}"] = self.space.zeros(*shape)
         if history is not None:
             arrays["history"] = history
-        self._loop(self.backend.adjoint, arrays, image)
+        self._loop("adjoint", arrays, image)
         gradients = self._gradients(arrays, parameters) if image else {}
         traces = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
         state = {}
@@ -184,7 +185,7 @@ class Run:
         arrays: Arrays = dict(parameters)
         for profile in self.setup.forward.profiles:
             axis = next(a for a in self.grid.axes if a.name == profile.axis)
-            arrays[profile.name] = self.damping.profile(profile, axis, self.setup.accuracy).astype(self.dtype)
+            arrays[profile.name] = self.space.upload(self.damping.profile(profile, axis, self.setup.accuracy))
         return arrays | self.cells
 
     def _buffers(self, arrays: Arrays, stages: Any) -> None:
@@ -196,39 +197,40 @@ class Run:
                 if stage.buffered(field_) and f"{field_.name}_next" not in arrays:
                     arrays[f"{field_.name}_next"] = self.zeros(field_)
 
-    def _loop(self, advance: Callable[[Run, Arrays, int, int, bool], None], arrays: Arrays, history: bool) -> None:
-        backwards = advance == self.backend.adjoint
-        chunk = max(1, CHUNK // (self.grid.cells * self.shots))
+    def _loop(self, direction: Direction, arrays: Arrays, history: bool) -> None:
+        advance = self.backend.loop(self, direction, arrays, history)
+        # An even number of steps leaves rotating buffers as they were, which a backend may make use of.
+        chunk = max(2, self.backend.chunk // (self.grid.cells * self.shots) // 2 * 2)
         starts = range(0, self.steps, chunk)
-        for first in reversed(starts) if backwards else starts:
+        for first in reversed(starts) if direction == "adjoint" else starts:
             last = min(first + chunk, self.steps)
-            advance(self, arrays, first, last, history)
+            advance(first, last)
             if self.report is not None:
                 self.report(last - first)
 
-    def _scaled(self, parameters: Given, name: str, field_: Field, cotangent: Array | None) -> Array:
+    def _scaled(self, parameters: Given, name: str, field_: Field, cotangent: Any) -> Any:
         """Where the adjoint of a state's array starts."""
         if cotangent is None:
             return self.zeros(field_)
-        start = np.array(cotangent, self.dtype, order="C")
+        start = self.space.own(cotangent)
         self._clear_halo(start)
         if name != field_.name:
             start /= self.setup.older(field_)
         scale = self.setup.adjoint.scales.get(field_.name)
         return start if scale is None else start * parameters[scale.name]
 
-    def _unscaled(self, parameters: Given, name: str, field_: Field, adjoint: Array) -> Array:
+    def _unscaled(self, parameters: Given, name: str, field_: Field, adjoint: Any) -> Any:
         """The gradient of an initial state's array."""
         if name != field_.name:
             adjoint *= self.dtype.type(self.setup.older(field_))
         scale = self.setup.adjoint.scales.get(field_.name)
-        return adjoint if scale is None else _divide(adjoint, parameters[scale.name])
+        return adjoint if scale is None else self.space.divide(adjoint, parameters[scale.name])
 
-    def _clear_halo(self, array: Array) -> None:
+    def _clear_halo(self, array: Any) -> None:
         for position, axis in enumerate(self.grid.axes, start=1):
-            edge = np.moveaxis(array, position, 0)
-            edge[: axis.first] = 0.0
-            edge[edge.shape[0] - (axis.size - axis.stop) :] = 0.0
+            size = array.shape[position]
+            for outside in (slice(0, axis.first), slice(size - (axis.size - axis.stop), size)):
+                array[(slice(None),) * position + (outside,)] = 0.0
 
     def _gradients(self, arrays: Arrays, parameters: Given) -> Arrays:
         images = [image for stage in self.setup.adjoint.program.stages for image in stage.images]
@@ -236,10 +238,5 @@ class Run:
             arrays[f"gradient_{name}"] *= self.dtype.type(self.stride)
             (divisor,) = {image.divisor for image in images if image.parameter.name == name} or {None}
             if divisor is not None:
-                _divide(arrays[f"gradient_{name}"], parameters[divisor.name])
+                self.space.divide(arrays[f"gradient_{name}"], parameters[divisor.name])
         return {name: arrays[f"gradient_{name}"] for name in parameters}
-
-
-def _divide(adjoint: Array, scale: Array) -> Array:
-    """Divide in place where the scale is not zero: a cell of no speed never moves, and its scaled adjoint is zero."""
-    return np.divide(adjoint, scale, out=adjoint, where=np.broadcast_to(scale != 0, adjoint.shape))

@@ -57,9 +57,13 @@ class Setup:
         """Cells beyond the layers' widths that memory variables keep, forward and adjoint alike."""
         return max(self._depths[self.forward.name, axis], self._depths[self.adjoint.program.name, axis])
 
-    def domain(self, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], spacing: tuple[float, ...]) -> Domain:
-        """The padded grid of a model."""
-        return domain(shape, widths, spacing, self.halo, self.forward.axes)
+    def domain(
+        self, shape: tuple[int, ...], widths: tuple[tuple[int, int], ...], spacing: tuple[float, ...], align: int = 1
+    ) -> Domain:
+        """The padded grid of a model, its rows aligned to a number of elements."""
+        return domain(
+            shape, widths, spacing, self.halo, self.forward.axes, self.storage_depth(self.forward.axes[-1]), align
+        )
 
     def field_shape(self, grid: Domain, field: Field) -> tuple[int, ...]:
         """Shape of one shot's array for a field."""

@@ -1,6 +1,6 @@
 """The padded grid: where the model, the absorbing layers, the halo and the slabs lie along each axis."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 LANES = 16
@@ -27,6 +27,10 @@ class Axis:
     halo : int
     fastest : bool
         Whether the axis is contiguous in memory.
+    lead : int
+        Further cells before the halo, so that what follows the low slab starts at a multiple of ``align``.
+    align : int
+        The size is a multiple of it.
     """
 
     name: str
@@ -36,6 +40,8 @@ class Axis:
     spacing: float
     halo: int
     fastest: bool
+    lead: int = 0
+    align: int = 1
 
     @property
     def absorbs(self) -> bool:
@@ -45,12 +51,12 @@ class Axis:
     @property
     def first(self) -> int:
         """Index of the first computed cell."""
-        return self.halo
+        return self.lead + self.halo
 
     @property
     def origin(self) -> int:
         """Index of the model's first cell."""
-        return self.halo + self.low
+        return self.first + self.low
 
     @property
     def stop(self) -> int:
@@ -65,7 +71,7 @@ class Axis:
     @property
     def size(self) -> int:
         """Cells in all."""
-        return self.last + self.halo
+        return _ceil(self.last + self.halo, self.align)
 
     def slab(self, depth: int) -> tuple[int, int]:
         """Where the slabs end and begin again.
@@ -90,7 +96,8 @@ class Axis:
     def slab_size(self, depth: int) -> int:
         """Cells kept along the axis for a memory variable: both slabs with a halo around each."""
         low_end, high_start = self.slab(depth)
-        return min(self.size, low_end + self.halo + self.size - high_start + self.halo)
+        kept = low_end + self.halo + self.size - high_start + self.halo
+        return min(self.size, _ceil(kept, min(self.align, FACE_LANES)))
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,8 @@ def domain(
     spacing: tuple[float, ...],
     halo: int,
     names: tuple[str, ...],
+    depth: int = 0,
+    align: int = 1,
 ) -> Domain:
     """Lay out the padded grid of a model.
 
@@ -138,16 +147,21 @@ def domain(
     halo : int
         Cells beyond the computed ones that derivatives read.
     names : tuple of str
+    depth : int
+        Cells beyond the layers' widths that belong to the slabs of the fastest axis.
+    align : int
+        Along that axis rows are so padded that they, and what follows the low slab, start at multiples of this.
 
     Returns
     -------
     Domain
     """
-    fastest = len(shape) - 1
-    rows = zip(names, shape, widths, spacing, strict=True)
-    return Domain(
-        tuple(Axis(name, n, low, high, h, halo, k == fastest) for k, (name, n, (low, high), h) in enumerate(rows))
+    *outer, inner = (
+        Axis(name, n, low, high, h, halo, name == names[-1])
+        for name, n, (low, high), h in zip(names, shape, widths, spacing, strict=True)
     )
+    lead = -inner.slab(depth)[0] % align
+    return Domain((*outer, replace(inner, lead=lead, align=align)))
 
 
 def _ceil(value: int, block: int) -> int:

@@ -70,12 +70,17 @@ def alike(argument: str, value: Any, model: torch.Tensor, model_name: str) -> to
     return given
 
 
-def numpy_view(value: torch.Tensor) -> NDArray[Any]:
-    """The tensor's own memory as a NumPy array, contiguous; inside ``torch.func`` transforms too."""
+def plain_view(value: torch.Tensor) -> torch.Tensor:
+    """The tensor's own memory, contiguous and without gradients; inside ``torch.func`` transforms too."""
     with torch._C._DisableFuncTorch():
         while functorch.is_functorch_wrapped_tensor(value):
             value = functorch.get_unwrapped(value)
-        return value.detach().contiguous().numpy()
+        return value.detach().contiguous()
+
+
+def numpy_view(value: torch.Tensor) -> NDArray[Any]:
+    """The tensor's own memory as a NumPy array; a copy where it lies on a device."""
+    return plain_view(value).cpu().numpy()
 
 
 def give_back(like: Any) -> Callable[[torch.Tensor], Any]:

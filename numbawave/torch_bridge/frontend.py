@@ -26,6 +26,7 @@ from numbawave.survey.time_step import TimeStep, check_courant_number, internal_
 from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
 from numbawave.torch_bridge.continuation import check_layout, memory_of, state_of
 from numbawave.torch_bridge.options import Options
+from numbawave.torch_bridge.space import space_of
 
 Cells = NDArray[np.int64]
 
@@ -110,7 +111,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         frequency = peak_frequency(numpy_view(amplitudes) if amplitudes is not None else [], time.dt)
     absorbing = frozenset(name for name, width in zip(axis_names(ndim), widths, strict=True) if sum(width))
     setup_ = setup(equation, ndim, accuracy, absorbing)
-    grid = setup_.domain(shape, widths, spacing)
+    grid = setup_.domain(shape, widths, spacing, backend.align)
     batched = any(model.ndim > ndim for model in models.values())
     interval = options.model_gradient_sampling_interval
     run = Run(
@@ -124,6 +125,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         _cells(setup_, grid, sources, receivers, shots, batched),
         batched,
         1 if interval == "internal" else int(interval) * time.step_ratio,
+        space=space_of(models[first]),
     )
     prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
     if memory is not None:
@@ -139,13 +141,20 @@ def _number(argument: str, value: Any) -> float:
 
 
 def _backend(name: str, model: torch.Tensor, argument: str) -> Backend:
-    from numbawave.backends import BACKENDS
+    from numbawave.backends import BACKENDS, simulated
 
     if name != "auto" and name not in BACKENDS:
         raise InvalidValueError("backend", name, f"is one of auto, {', '.join(sorted(BACKENDS))}", "choose one of these")
-    if model.device.type != "cpu":
-        raise BackendError(argument, str(model.device), "this version propagates on the CPU", f"move it: {argument}.cpu()")
-    return BACKENDS["cpu" if name == "auto" else name]()
+    device = model.device.type
+    if device not in ("cpu", "cuda"):
+        raise BackendError(
+            argument, str(model.device), "a model lies on a CPU or on a CUDA device", f"move it: {argument}.cpu()"
+        )
+    chosen = device if name == "auto" else name
+    if (chosen == "cuda") != (device == "cuda") and not (chosen == "cuda" and simulated()):
+        remedy = f'move it: {argument}.to("{"cuda" if chosen == "cuda" else "cpu"}"), or leave backend out'
+        raise BackendError("backend", name, f"{argument} lies on {model.device}", remedy)
+    return BACKENDS[chosen]()
 
 
 def _ndim(options: Options, grid_spacing: Any, model: torch.Tensor) -> int:

@@ -8,7 +8,6 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from numbawave.engine.run import Run
-from numbawave.torch_bridge.arrays import numpy_view
 
 
 class Propagation(torch.autograd.Function):
@@ -24,16 +23,16 @@ class Propagation(torch.autograd.Function):
         """Run forward; the history stays with the run until it is saved for the backward pass."""
         given: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}, "state": {}}
         for (kind, name), value in zip(names, tensors, strict=True):
-            given[kind][name] = numpy_view(value)
+            given[kind][name] = run.space.view(value)
         records, state = run.forward(given["parameter"], given["amplitude"], given["state"], keep)
-        return tuple(torch.from_numpy(value) for value in (*records.values(), *state.values()))
+        return tuple(run.space.tensor(value) for value in (*records.values(), *state.values()))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         """Save what the adjoint reads; torch frees it after the backward pass, the history included."""
         ctx.run, _, ctx.names, *tensors = inputs
         ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if kind != "state"]
-        history = [] if ctx.run.history is None else [torch.from_numpy(ctx.run.history)]
+        history = [] if ctx.run.history is None else [ctx.run.space.tensor(ctx.run.history)]
         ctx.save_for_backward(*(tensors[position] for position in ctx.read), *history)
         ctx.set_materialize_grads(False)
 
@@ -42,7 +41,7 @@ class Propagation(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Run the adjoint; None for each input that needs no gradient."""
         run: Run = ctx.run
-        saved = [numpy_view(value) for value in ctx.saved_tensors]
+        saved = [run.space.view(value) for value in ctx.saved_tensors]
         read: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}}
         for position, value in zip(ctx.read, saved, strict=False):
             kind, name = ctx.names[position]
@@ -50,7 +49,7 @@ class Propagation(torch.autograd.Function):
         history = saved[len(ctx.read)] if len(saved) > len(ctx.read) else None
         wanted = dict(zip(ctx.names, ctx.needs_input_grad[3:], strict=True))
         records = run.setup.forward.records
-        given = [None if g is None else numpy_view(g) for g in gradients]
+        given = [None if g is None else run.space.view(g) for g in gradients]
         residuals = {r.name: run.residual(r.name, g) for r, g in zip(records, given, strict=False)}
         states = zip(run.state_names(), given[len(records) :], strict=True)
         final = {name: g for (name, _, _), g in states if g is not None}
@@ -58,5 +57,5 @@ class Propagation(torch.autograd.Function):
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
         computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, history if image else None, state)
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))
-        results = [torch.from_numpy(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
+        results = [run.space.tensor(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
         return (None, None, None, *results)

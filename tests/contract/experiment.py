@@ -46,6 +46,7 @@ class Case:
     stride: int = 1
     steps: int = 7
     shots: int = 2
+    align: int | None = None
 
     def __str__(self) -> str:
         plain = Case(self.equation, self.ndim)
@@ -81,7 +82,7 @@ class Experiment:
         widths, axes = case.widths[-n:], axis_names(n)
         absorbing = frozenset(axis for axis, width in zip(axes, widths, strict=True) if sum(width))
         found = setup(case.equation, n, absorbing, case.accuracy, self.tangent)
-        grid = found.domain(case.shape[-n:], widths, SPACING[-n:])
+        grid = found.domain(case.shape[-n:], widths, SPACING[-n:], case.align or BACKENDS[case.backend]().align)
         names = {"cells": found.forward.sources, "receivers": found.forward.records}
         cells: Arrays = {}
         for prefix, things in names.items():

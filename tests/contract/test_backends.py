@@ -22,7 +22,7 @@ def assert_close(found: dict, expected: dict, case: Case) -> None:
 
 def oracle(experiment: Experiment) -> Experiment:
     """The same experiment on the oracle, in float64."""
-    case = Case(**{**vars(experiment.case), "backend": "reference", "dtype": "float64"})
+    case = Case(**{**vars(experiment.case), "backend": "reference", "dtype": "float64", "align": experiment.run.backend.align})
     other = Experiment(case)
     for name in ("parameters", "amplitudes", "initial"):
         setattr(other, name, {n: value.astype("f8") for n, value in getattr(experiment, name).items()})

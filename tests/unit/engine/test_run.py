@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from numbawave.engine import run as engine
 from tests.contract.experiment import UPDATES, Case, Experiment
 
 
@@ -14,7 +13,7 @@ def test_chunks_change_no_bit(backend: str, stride: int, monkeypatch: pytest.Mon
     whole, pieces = Experiment(case), Experiment(case)
     expected = [*whole.forward(keep=True), *whole.adjoint()]
 
-    monkeypatch.setattr(engine, "CHUNK", 3 * pieces.run.grid.cells * pieces.run.shots)
+    monkeypatch.setattr(pieces.run.backend, "chunk", 4 * pieces.run.grid.cells * pieces.run.shots)
     found = [*pieces.forward(keep=True), *pieces.adjoint()]
 
     for one, other in zip(found, expected, strict=True):
@@ -26,7 +25,7 @@ def test_every_step_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = Experiment(Case("scalar", 1))
     reported: list[int] = []
     experiment.run.report = reported.append
-    monkeypatch.setattr(engine, "CHUNK", 2 * experiment.run.grid.cells * experiment.run.shots)
+    monkeypatch.setattr(experiment.run.backend, "chunk", 2 * experiment.run.grid.cells * experiment.run.shots)
 
     experiment.forward()
 

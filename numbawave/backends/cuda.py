@@ -1,0 +1,245 @@
+"""The door to CUDA: the decorator that printed kernels use, and the backend that replays their steps as CUDA graphs."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from numbawave.backends import simulated
+from numbawave.backends.base import Advance, Direction, exchange, grid_values
+from numbawave.backends.cuda_tiles import shape_of, shares, tiles_of
+from numbawave.codegen.module_cache import load, one_process
+from numbawave.codegen.step_cuda import adjoint_text, forward_text
+from numbawave.errors import BackendError
+
+if not simulated():
+    from numbawave.backends.cuda_graph import Graph
+
+PACKAGES = {"numba_cuda": "numba.cuda", "numba_cuda_mlir": "numba_cuda_mlir.cuda"}
+"""What provides CUDA, by the value of ``NUMBAWAVE_CUDA``."""
+
+SPLIT_CELLS = 400_000
+"""From so many cells of all shots on, interior, slabs and edges have kernels of their own."""
+
+FEW_STEPS = 6
+"""Up to so many steps are launched one by one: making a graph would take longer."""
+
+
+def _package() -> Any:
+    name = PACKAGES.get(os.environ.get("NUMBAWAVE_CUDA", "numba_cuda"))
+    if name is None:
+        raise BackendError("NUMBAWAVE_CUDA", os.environ["NUMBAWAVE_CUDA"], f"is one of {', '.join(PACKAGES)}",
+                           "set it to one of these, or unset it")  # fmt: skip
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise BackendError("backend", "cuda", f"needs {name}, which cannot be imported ({error})",
+                           'pip install "numbawave[cuda13]" or "numbawave[cuda12]", as your driver is')  # fmt: skip
+
+
+cuda = _package()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """A kernel of a printed module: compiled when first launched, for the device at hand."""
+    path = function.__code__.co_filename
+    cached = not simulated() and os.path.isfile(path) and os.access(os.path.dirname(path), os.W_OK)
+    return cuda.jit(cache=True)(function) if cached else cuda.jit(function)
+
+
+@lru_cache(maxsize=256)
+def source(setup: Any, direction: Direction, history: str, real: str, split: bool) -> str:
+    """The text of the kernels of a step."""
+    if direction == "forward":
+        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split)
+    records = tuple(record.name for record in setup.forward.records)
+    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split)
+
+
+@contextmanager
+def _on(device: int | None) -> Iterator[None]:
+    """Make a device current for this thread's CUDA calls, and leave what was current as it was."""
+    with warnings.catch_warnings():
+        for name in ("NumbaPerformanceWarning", "NumbaDebugInfoWarning"):
+            category = getattr(importlib.import_module("numba.core.errors"), name, None)
+            if category is not None:
+                warnings.simplefilter("ignore", category)
+        if device is None:
+            yield
+        else:
+            with cuda.gpus[device]:
+                yield
+
+
+class Cuda:
+    """Backend ``"cuda"``: printed kernels, a step of them replayed as a CUDA graph."""
+
+    name = "cuda"
+    chunk = 20_000_000_000
+    align = 32
+
+    def loop(self, run: Any, direction: Direction, arrays: dict[str, Any], history: bool) -> Advance:
+        """See ``Backend``."""
+        program = run.setup.forward if direction == "forward" else run.setup.adjoint.program
+        variant = "none" if not history else "every" if run.stride == 1 else "some"
+        split = run.grid.cells * run.shots >= SPLIT_CELLS
+        text = source(run.setup, direction, variant, run.dtype.name, split)
+        module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
+        return Steps(run, program, module, arrays, -1 if direction == "adjoint" else 1, history).advance
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with all of its arguments.
+
+    Attributes
+    ----------
+    kernel : compiled kernel
+    blocks, threads : tuple of int
+    arguments : tuple
+    reads, writes : frozenset of int
+        Addresses of the arrays.
+    group : tuple of int
+        Launches of one group write different cells and read what none of them writes; a lone launch is its own group.
+    """
+
+    kernel: Any
+    blocks: tuple[int, int]
+    threads: tuple[int, int]
+    arguments: tuple[Any, ...]
+    reads: frozenset[int]
+    writes: frozenset[int]
+    group: tuple[int, int]
+
+    def __call__(self, stream: Any) -> None:
+        self.kernel[self.blocks, self.threads, stream](*self.arguments)
+
+    def after(self, other: Launch) -> bool:
+        """Whether this launch must wait for another."""
+        if self.group == other.group:
+            return False
+        return bool(self.writes & (other.writes | other.reads) or self.reads & other.writes)
+
+
+class Steps:
+    """The steps of one run in one direction.
+
+    Parameters
+    ----------
+    run : Run
+    program : Program
+    module : module
+        Kernels, and ``STEP``: what a step launches.
+    arrays : dict of str to array
+    sign : {1, -1}
+    history : bool
+    """
+
+    def __init__(self, run: Any, program: Any, module: Any, arrays: dict[str, Any], sign: int, history: bool) -> None:
+        self.run, self.program, self.module, self.arrays, self.sign = run, program, module, arrays, sign
+        self.values = grid_values(run, program)
+        self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
+        shared = history and sign < 0 and not run.batched  # a gradient to which every shot adds, in their order
+        self.shots = 1 if shared else min(run.shots, 65535)
+        self.tables = self._tables()
+        self.pair: list[Launch] = []
+        self.graph: Graph | None = None
+
+    def advance(self, first: int, last: int) -> None:
+        """See ``Backend.loop``; each call but the last is of an even number of steps."""
+        with _on(self.run.space.device):
+            stream, steps = self._stream(), last - first
+            if not self.pair:
+                self._set_clock(first if self.sign > 0 else last - 1)
+                names = self.arrays | self.tables
+                self.pair = [*self._step(names, 0), *self._step(names, 1)]
+                with one_process(self.module):
+                    steps -= self._launch(min(steps, 2), stream)
+            if steps > FEW_STEPS and self.run.space.device is not None:
+                self.graph = self.graph or Graph(cuda, self.run.space.device, self.pair)
+                self.graph.launch(steps // 2, stream)
+                steps %= 2
+            self._launch(steps, stream)
+        exchange(self.program, self.arrays, last - first)
+
+    def _launch(self, steps: int, stream: Any) -> int:
+        """Launch the kernels of some steps one by one."""
+        for launch in self.pair * (steps // 2) + self.pair[: len(self.pair) // 2 * (steps % 2)]:
+            launch(stream)
+        return steps
+
+    def _stream(self) -> Any:
+        address = self.run.space.stream
+        return cuda.external_stream(address) if address else 0 if simulated() else cuda.default_stream()
+
+    def _tables(self) -> dict[str, Any]:
+        """Arrays that kernels read besides the run's own: tiles, and points in the order of their cells."""
+        found = {name: self.run.space.upload(cells) for name, cells in self.run.cells.items()}
+        for name, cells in self.run.cells.items():
+            first, order = shares(cells)
+            found |= {f"first_{name}": self.run.space.upload(first), f"order_{name}": self.run.space.upload(order)}
+        for kind in {entry[0] for entry in self.module.STEP} - {"points", "rotate"}:
+            found[kind] = self.run.space.upload(tiles_of(self.run, self.program, kind))
+        return found
+
+    def _set_clock(self, step: int) -> None:
+        now = np.array([step, step // self.run.stride, step % self.run.stride == 0], np.int64)
+        self.tables |= {"clock": self.run.space.upload(now), "clock_next": self.run.space.upload(np.zeros_like(now))}
+
+    def _step(self, names: dict[str, Any], number: int) -> list[Launch]:
+        """The launches of one step; ``names`` afterwards say what each name means in the next."""
+        launches: list[Launch] = []
+        for kind, what, *rest in [*self.module.STEP, ("rotate", "clock")]:
+            if kind == "rotate":
+                names[what], names[f"{what}_next"] = names[f"{what}_next"], names[what]
+                continue
+            stage, written = rest
+            blocks, threads, given = self._shape(kind, what, names)
+            group = (number, stage) if stage >= 0 else (number, -1 - len(launches))
+            if blocks[0]:
+                launches.append(self._bound(what, blocks, threads, names | given, written, group))
+        return launches
+
+    def _shape(self, kind: str, what: Any, names: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int], dict[str, Any]]:
+        """Blocks, threads, and the table that a launch reads."""
+        if kind == "points":
+            first = next(name for name in _arguments(what) if name.startswith("first_"))
+            return (-(-(names[first].shape[0] - 1) // 128), 1), (128, 1), {}
+        return (names[kind].shape[0], self.shots), shape_of(kind, len(self.run.grid.axes))[:2], {"tiles": names[kind]}
+
+    def _bound(
+        self,
+        what: Any,
+        blocks: tuple[int, int],
+        threads: tuple[int, int],
+        names: dict[str, Any],
+        written: Sequence[str],
+        group: tuple[int, int],
+    ) -> Launch:
+        arrays = {name: names[name].reshape(-1) for name in _arguments(what) if name in names}
+        values = self.values | {name: _device_view(array) for name, array in arrays.items()}
+        places = {name: _address(array) for name, array in arrays.items()}
+        writes = frozenset(places[name] for name in written)
+        reads = frozenset(places.values()) - writes
+        return Launch(what, blocks, threads, tuple(values[name] for name in _arguments(what)), reads, writes, group)
+
+
+def _arguments(what: Any) -> tuple[str, ...]:
+    function = getattr(what, "py_func", None) or what.fn
+    return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
+
+
+def _device_view(array: Any) -> Any:
+    return array if isinstance(array, np.ndarray) else cuda.as_cuda_array(array, sync=False)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data_ptr())

@@ -1,0 +1,85 @@
+"""What a step does at single cells: record, inject, tap, and image what was injected; the same lines for every shell."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from numbawave.codegen.expression import Body, Names
+from numbawave.stencil.form import Field, Form, Parameter, Source, walk
+from numbawave.stencil.program import Stage, coefficients
+
+
+@dataclass(frozen=True)
+class Task:
+    """Lines for each of some cells.
+
+    Attributes
+    ----------
+    cells : str
+        The array of the cells' flat indices.
+    lines : tuple of str
+        ``i`` and ``m`` are a cell's index in fields and in parameter grids, ``at + q`` the sample of this step.
+    """
+
+    cells: str
+    lines: tuple[str, ...]
+
+    @property
+    def on_model(self) -> bool:
+        """Whether a parameter grid is used."""
+        return any("[m]" in line for line in self.lines)
+
+    @property
+    def arrays(self) -> list[str]:
+        """Every array that is used, the cells first."""
+        model = [f"model_{self.cells}"] if self.on_model else []
+        return list(dict.fromkeys([self.cells, *model, *re.findall(r"(\w+)\[", "\n".join(self.lines))]))
+
+    def scalars(self, names: Names) -> list[str]:
+        """Those of the names' scalars that are used."""
+        text = "\n".join(self.lines)
+        return [name for name in names.scalars if name in text]
+
+
+def record(field: Field) -> Task:
+    """Receivers take a field's values."""
+    return Task(f"receivers_{field.name}", (f"record_{field.name}[at + q] = {field.name}[i]",))
+
+
+def tap(names: Names, source: Source, form: Form) -> Task:
+    """The gradient of a source's amplitude: a form of the adjoint at its cells."""
+    body = Body(names, [form])
+    value = body.value(form)
+    return Task(f"cells_{source.name}", (*body.lines, f"gradient_{source.name}[at + q] = {value}"))
+
+
+def injections(names: Names, stage: Stage) -> Iterator[Task]:
+    """Sources add their amplitude, times its coefficients, at their cells."""
+    for target, source, form in stage.injections():
+        yield Task(f"cells_{source.name}", tuple(_amplitude(names, f"{target.name}[i]", source, form)))
+
+
+def source_images(names: Names, stage: Stage) -> Iterator[Task]:
+    """Images of what sources inject: theirs is the whole record, so every step counts, whatever history keeps."""
+    for image in stage.images:
+        for source in dict.fromkeys(node for node in walk(image.kept) if isinstance(node, Source)):
+            body = Body(names, [image.adjoint])
+            extra = [names.scalar("per_stride"), body.value(image.adjoint)]
+            lines = _amplitude(names, f"gradient_{image.parameter.name}[m]", source, image.kept, extra)
+            yield Task(f"cells_{source.name}", (*body.lines, *lines))
+
+
+def residual(name: str, scale: Parameter | None) -> Task:
+    """Receivers add their residual to the adjoint of what they recorded, scaled as that adjoint is."""
+    factor = f"{scale.name}[m] * " if scale else ""
+    return Task(f"receivers_{name}", (f"adjoint_{name}[i] += {factor}residual_{name}[at + q]",))
+
+
+def _amplitude(names: Names, target: str, source: Source, form: Form, extra: Sequence[str] = ()) -> list[str]:
+    lines = []
+    for number, factors in coefficients(form, source):
+        terms = [] if abs(number) == 1.0 else [names.constant(abs(number))]
+        terms += [f"{factor.name}[m]" for factor in factors if isinstance(factor, Parameter)]
+        sign = "-" if number < 0 else "+"
+        lines.append(f"{target} {sign}= {' * '.join([*terms, *extra, f'amplitude_{source.name}[at + q]'])}")
+    return lines

@@ -1,0 +1,153 @@
+"""One time step on a CUDA device: the kernels of a printed module, and the order in which a step launches them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from numbawave.codegen import points
+from numbawave.codegen.expression import Names
+from numbawave.codegen.shell_cuda import points_kernel, regions, tiles_kernel
+from numbawave.stencil.form import Form
+from numbawave.stencil.program import Program, Stage
+from numbawave.stencil.transpose import Adjoint
+
+
+def forward_text(
+    program: Program, kept: Sequence[tuple[Form, ...]], history: str, accuracy: int, real: str, split: bool = True
+) -> str:
+    """Print the forward module.
+
+    Parameters
+    ----------
+    program : Program
+    kept : sequence of tuple of Form
+        For each stage the forms that history keeps.
+    history : {"none", "every", "some"}
+    accuracy : int
+    real : {"float32", "float64"}
+    split : bool
+        Whether interior, slabs and edges have kernels of their own; for small grids one kernel is faster.
+
+    Returns
+    -------
+    str
+        A module of kernels and ``STEP``, the order in which a step launches them.
+    """
+    page = _Page(program, accuracy, real, history, split, "+")
+    for field_ in program.records:
+        page.points(points.record(field_))
+    for position, stage in enumerate(program.stages):
+        first = sum(len(forms) for forms in kept[:position])
+        page.tiles(f"forward_{position}", stage, kept[position], first)
+        page.rotate(stage)
+        for task in points.injections(page.names, stage):
+            page.points(task)
+    return page.text("forward")
+
+
+def adjoint_text(
+    adjoint: Adjoint, records: Sequence[str], history: str, accuracy: int, real: str, split: bool = True
+) -> str:
+    """Print the adjoint module: the stages in reverse with images and taps.
+
+    Parameters
+    ----------
+    adjoint : Adjoint
+    records : sequence of str
+        The forward fields that receivers recorded.
+    history, accuracy, real, split
+        See ``forward_text``.
+
+    Returns
+    -------
+    str
+    """
+    program = adjoint.program
+    page = _Page(program, accuracy, real, history, split, "-")
+    kept = [adjoint.kept(k) for k in range(len(program.stages))]
+    for position, stage in enumerate(program.stages):
+        place = len(kept) - 1 - position
+        for source, form in stage.taps:
+            page.points(points.tap(page.names, source, form))
+        first = sum(len(forms) for forms in kept[:place])
+        images = list(points.source_images(page.names, stage)) if history != "none" else []
+        # Where what they read is still there after the sweep, they need not come before it.
+        late = all(stage.buffered(f) for f in stage.fields if f.slab is None)
+        for task in [] if late else images:
+            page.points(task)
+        page.tiles(f"adjoint_{place}", stage, kept[place], first)
+        for task in images if late else []:
+            page.points(task)
+        page.rotate(stage)
+    for name in records:
+        page.points(points.residual(name, adjoint.scales.get(name)))
+    return page.text("adjoint")
+
+
+@dataclass
+class _Page:
+    """A module in the making: its constants, its kernels and the order of their launches."""
+
+    program: Program
+    accuracy: int
+    real: str
+    history: str
+    split: bool
+    tick: str
+    constants: dict[str, float] = field(default_factory=dict)
+    kernels: list[str] = field(default_factory=list)
+    stages: int = 0
+    step: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.program.axes, self.accuracy, self.constants)
+        self.absorbing = frozenset().union(*(stage.slabs() for stage in self.program.stages))
+
+    def points(self, task: points.Task) -> None:
+        """A kernel for the lines at each of some cells."""
+        title = f"points_{len(self.kernels)}"
+        self.kernels.append(points_kernel(title, self.names, task))
+        self._launch("points", title, -1)
+
+    def tiles(self, name: str, stage: Stage, kept: Sequence[Form], channel: int) -> None:
+        """The kernels of a stage, one a region."""
+        used = self.history != "none" and bool(kept)
+        forward = self.tick == "+"
+        for region in regions(self.program.axes, self.absorbing, self.split):
+            names, title = Names(self.program.axes, self.accuracy, self.constants), f"{name}_{region.name}"
+            tick = "" if self.stages else self.tick  # all regions of the first stage: any of them may be empty
+            self.kernels.append(
+                tiles_kernel(title, names, stage, region, kept, channel, keep=used and forward,
+                             image=used and not forward, some=self.history == "some", tick=tick)
+            )  # fmt: skip
+            self._launch(region.name, title, self.stages)
+        self.stages += 1
+
+    def rotate(self, stage: Stage) -> None:
+        """Exchange the buffers of a stage's fields."""
+        self.step += [f'("rotate", "{f.name}")' for f in stage.fields if stage.buffered(f)]
+
+    def _launch(self, kind: str, title: str, stage: int) -> None:
+        """Note a launch: what it covers, the kernel, its stage (launches of one stage are independent), what it writes."""
+        written = dict.fromkeys(re.findall(r"^ *(\w+)\[[^\]]*\](?:, \w+\[1\])? [-+]?=", self.kernels[-1], re.MULTILINE))
+        self.step.append(f'("{kind}", {title}, {stage}, {list(written)})'.replace("'", '"'))
+
+    def text(self, direction: str) -> str:
+        """The whole module."""
+        code = "\n".join(self.kernels)
+        values = [f"{constant} = real({value!r})" for constant, value in sorted(self.constants.items())]
+        integers = sorted(set(re.findall(r"\bn\d+\b", code)), key=lambda n: int(n[1:]))
+        head = [
+            f'"""{self.program.name}: the kernels of one time step ({direction}), and their order in STEP."""',
+            "",
+            "import numpy as np",
+            "",
+            "from numbawave.backends.cuda import cuda, kernel",
+            "",
+            f"real = np.{self.real}",
+            "index = np.uint64",
+            *values,
+            *(f"{n} = index({n[1:]})" for n in integers),
+        ]
+        step = ["STEP = [", *(f"    {launch}," for launch in self.step), "]"]
+        return "\n".join(head) + "\n" + "".join(f"\n\n{k}\n" for k in [*self.kernels, "\n".join(step)])
