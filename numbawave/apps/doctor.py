@@ -17,6 +17,7 @@ import numbawave
 from ..codegen.module_cache import cache_folder
 from ..errors import NumbawaveError
 
+Check = Callable[[str], "Finding"]
 OK, UNNEEDED, MEND = "OK", "--", "MEND"
 WANTED = {"Python": ">=3.11,<3.14", "numpy": ">=1.26,<2.5", "numba": ">=0.61", "torch": ">=2.4", "blosc2": ""}
 """What an installation asks for; blosc2 is optional."""
@@ -25,7 +26,7 @@ TOOLKIT = {
     13: ("nvidia-nvvm", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-cuda-runtime"),
 }
 """The wheels that numba-cuda compiles and links with, by the major version of CUDA and of cuda-bindings."""
-FIND_TOOLKIT = "from cuda.pathfinder import load_nvidia_dynamic_lib as f; [f(n) for n in ('nvvm', 'nvrtc', 'nvJitLink')]"
+LOAD = "import numba.cuda, cuda.pathfinder as p; [p.load_nvidia_dynamic_lib(n) for n in ('nvvm', 'nvrtc', 'nvJitLink')]"
 CAPABILITY, TOLERANCE, NO_DEVICE = (7, 5), 1e-12, 100
 
 
@@ -41,9 +42,6 @@ class Finding:
     def __str__(self) -> str:
         mend = f"; to mend: {self.remedy}" if self.state == MEND else ""
         return f"{self.state:4}  {self.title:16}  {' '.join(self.found.split())}{mend}"
-
-
-Check = Callable[[str], Finding]
 
 
 def examine(say: Callable[[str], object]) -> int:
@@ -151,10 +149,9 @@ def _torch(title: str) -> Finding:
     found = f"{package.found}, built for {f'CUDA {build}' if build else 'the CPU'}"
     if package.state == MEND or not gpus:
         return _judged(title, package.state == OK, found, package.remedy)
-    seen = _torch_cuda()[1]
-    good = seen > 0 and _numbers(build)[:1] <= _numbers(newest)[:1]  # a newer minor version runs
+    seen, newer = _torch_cuda()[1], _numbers(build)[:1] > _numbers(newest)[:1]  # a newer minor version runs
     mended = "update the NVIDIA driver to one that runs" if build else "install a torch built for"
-    return _judged(title, good, f"{found}, GPUs: {seen} of {gpus}", f"{mended} CUDA {build or newest}")
+    return _judged(title, seen > 0 and not newer, f"{found}, GPUs: {seen} of {gpus}", f"{mended} CUDA {build or newest}")
 
 
 def _nvidia_driver(title: str) -> Finding:
@@ -169,15 +166,14 @@ def _numba_cuda(title: str) -> Finding:
     version, bindings, (newest, gpus, _) = _version(title), _version("cuda-bindings"), _driver()
     major = next(iter(_numbers(bindings)), 0)
     lacking = [wheel for wheel in TOOLKIT.get(major, ()) if _numbers(_version(wheel))[:1] != (major,)]
-    found = f"{version or 'absent'}, cuda-bindings {bindings or 'absent'}"
-    found += f", no wheel of {', '.join(lacking)}" if lacking else ""
+    without = f", no wheel of {', '.join(lacking)}" if lacking else ""
+    found = f"{version or 'absent'}, cuda-bindings {bindings or 'absent'}{without}"
     if not gpus:
-        return Finding(title, UNNEEDED, found)
+        return Finding(title, UNNEEDED, f"{found}; no GPU here")
     if not version or major not in TOOLKIT or (major,) > _numbers(newest):
         return Finding(title, MEND, f"{found}, the driver runs CUDA up to {newest}", _install_cuda())
-    # In a process of its own, for this loads CUDA. Without wheels the toolkit may still be there: conda's or the system's.
-    code = f"import numba.cuda; {FIND_TOOLKIT if lacking else ''}"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    # In a process of its own, for this loads CUDA. A toolkit without wheels may be there: conda's, or the system's.
+    ended = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True)
     if ended.returncode == 0:
         return Finding(title, OK, found)
     said = ended.stderr.strip() or f"exit status {ended.returncode}"
@@ -204,10 +200,10 @@ def _gpu(title: str, device: str) -> Finding:
 
 def _self_test(title: str, device: str = "cpu", backend: str = "cpu", judge: str = "reference") -> Finding:
     pairs = zip(_propagate(device, backend), _propagate("cpu", judge), strict=True)
-    record, gradient = (float((found - expected).norm() / expected.norm()) for found, expected in pairs)
-    found = f"off backend {judge} by {record:.0e} in the record, {gradient:.0e} in the gradient"
-    good = record < TOLERANCE and gradient < TOLERANCE
-    return _judged(title, good, found, f"delete {cache_folder()}, and report this line if it comes again")
+    off = [float((found - expected).norm() / expected.norm()) for found, expected in pairs]
+    found = f"off backend {judge} by {off[0]:.0e} in the record, {off[1]:.0e} in the gradient"
+    remedy = f"delete {cache_folder()}, and report this line if it comes again"
+    return _judged(title, all(error < TOLERANCE for error in off), found, remedy)
 
 
 def _propagate(device: str, backend: str) -> list[Any]:

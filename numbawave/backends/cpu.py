@@ -148,4 +148,3 @@ def _parts(grid: Any, integers: dict[str, Any], threads: int) -> NDArray[np.uint
     total = np.cumsum(work)
     cuts = np.searchsorted(total, total[-1] * np.arange(1, threads) / threads) + 1
     return np.concatenate([[0], np.minimum(cuts, work.size), [work.size]]).astype(np.uint64)
-

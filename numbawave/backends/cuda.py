@@ -23,6 +23,8 @@ from numbawave.errors import BackendError
 if not simulated():
     from numbawave.backends.cuda_graph import Graph
 
+Pair = tuple[int, int]
+
 PACKAGES = {"numba_cuda": "numba.cuda", "numba_cuda_mlir": "numba_cuda_mlir.cuda"}
 """What provides CUDA, by the value of ``NUMBAWAVE_CUDA``."""
 
@@ -41,8 +43,8 @@ def _package() -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise BackendError("backend", "cuda", f"needs {name}, which cannot be imported ({error})",
-                           'pip install "numbawave[cuda13]" or "numbawave[cuda12]", as your driver is')  # fmt: skip
+        remedy = 'pip install "numbawave[cuda13]", or "numbawave[cuda12]" for an older driver'
+        raise BackendError("backend", "cuda", f"needs {name}, which cannot be imported ({error})", remedy) from error
 
 
 cuda = _package()
@@ -112,14 +114,15 @@ class Launch:
     """
 
     kernel: Any
-    blocks: tuple[int, int]
-    threads: tuple[int, int]
+    blocks: Pair
+    threads: Pair
     arguments: tuple[Any, ...]
     reads: frozenset[int]
     writes: frozenset[int]
-    group: tuple[int, int]
+    group: Pair
 
     def __call__(self, stream: Any) -> None:
+        """Queue the kernel on a stream."""
         self.kernel[self.blocks, self.threads, stream](*self.arguments)
 
     def after(self, other: Launch) -> bool:
@@ -208,7 +211,7 @@ class Steps:
                 launches.append(self._bound(what, blocks, threads, names | given, written, group))
         return launches
 
-    def _shape(self, kind: str, what: Any, names: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int], dict[str, Any]]:
+    def _shape(self, kind: str, what: Any, names: dict[str, Any]) -> tuple[Pair, Pair, dict[str, Any]]:
         """Blocks, threads, and the table that a launch reads."""
         if kind == "points":
             first = next(name for name in _arguments(what) if name.startswith("first_"))
@@ -218,11 +221,11 @@ class Steps:
     def _bound(
         self,
         what: Any,
-        blocks: tuple[int, int],
-        threads: tuple[int, int],
+        blocks: Pair,
+        threads: Pair,
         names: dict[str, Any],
         written: Sequence[str],
-        group: tuple[int, int],
+        group: Pair,
     ) -> Launch:
         arrays = {name: names[name].reshape(-1) for name in _arguments(what) if name in names}
         values = self.values | {name: _device_view(array) for name, array in arrays.items()}

@@ -34,9 +34,11 @@ def tiles_of(run: Any, program: Any, region: str) -> NDArray[np.int32]:
     tile = shape_of(region, len(axes))[: len(axes)][::-1]
     found = []
     for box in _boxes(run, program, region):
-        starts = product(*(range(low, high, size) for (low, high), size in zip(box, tile, strict=True)))
-        ends = [(high, size) for (_, high), size in zip(box, tile, strict=True)]
-        found += [[v for s, (high, size) in zip(start, ends, strict=True) for v in (s, min(s + size, high))] for start in starts]
+        ranges = [
+            [(first, min(first + size, high)) for first in range(low, high, size)]
+            for (low, high), size in zip(box, tile, strict=True)
+        ]
+        found += [[end for ends in one for end in ends] for one in product(*ranges)]
     return np.array(found, np.int32).reshape(-1, 2 * len(axes))
 
 

@@ -64,8 +64,14 @@ class Names:
 
     def offset(self, base: str, shift: Shift) -> str:
         """An index moved by a shift, by way of the strides ``z1, z2 ...``."""
-        moves = (f" {'+' if k > 0 else '-'} {axis}{abs(k)}" for axis, k in zip(self.axes, shift, strict=True) if k)
-        return base + "".join(moves)
+        for axis, k in zip(self.axes, shift, strict=True):
+            base = self.along(base, axis, k)
+        return base
+
+    @staticmethod
+    def along(base: str, axis: str, k: int) -> str:
+        """An index moved along one axis."""
+        return f"{base} {'+' if k > 0 else '-'} {axis}{abs(k)}" if k else base
 
     def column(self, name: str, k: int) -> str:
         """A field's value ``k`` cells further on along the marching axis."""

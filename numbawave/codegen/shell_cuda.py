@@ -199,7 +199,7 @@ def _queue(names: Names, text: str) -> _Queue:
         span = range(min(shifts), max(shifts) + 1)
         axis = names.march or ""
         value = {k: names.column(name, k) for k in span}
-        place = {k: f"{names.array(name)}[i{f' {chr(43) if k > 0 else chr(45)} {axis}{abs(k)}' if k else ''}]" for k in span}
+        place = {k: f"{names.array(name)}[{names.along('i', axis, k)}]" for k in span}
         before += [f"{value[k]} = {place[k]}" for k in span[:-1]]
         load.append(f"{value[span[-1]]} = {place[span[-1]]}")
         shift += [f"{value[k]} = {value[k + 1]}" for k in span[:-1]]

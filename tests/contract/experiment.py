@@ -1,16 +1,18 @@
 """A run of any program on random arrays: what every contract needs, whatever the equation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import pytest
 
-from numbawave.backends import BACKENDS
+from numbawave.backends import BACKENDS, simulated
 from numbawave.boundary.cpml import Cpml, Damping
 from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup, derive
+from numbawave.engine.space import HostMemory, Space
 from numbawave.equations import EQUATIONS
 from numbawave.grid.axes import axis_names
 from numbawave.stencil.form import Field, Scaled, walk
@@ -50,7 +52,7 @@ class Case:
 
     def __str__(self) -> str:
         plain = Case(self.equation, self.ndim)
-        names = ("accuracy", "backend", "dtype", "widths", "shape", "batched", "stride", "steps", "shots")
+        names = ("accuracy", "backend", "dtype", "widths", "shape", "batched", "stride", "steps", "shots", "align")
         changed = [f"{n}={getattr(self, n)}" for n in names if getattr(self, n) != getattr(plain, n)]
         return "-".join([self.equation, f"{self.ndim}d", *changed]).replace(" ", "")
 
@@ -66,6 +68,17 @@ def setup(equation: str, ndim: int, absorbing: frozenset[str], accuracy: int, ta
     """The setup of an equation or of its tangent; one object a case, as compiled code is found by it."""
     forward = program(equation, ndim, absorbing)
     return derive(linearise(forward) if tangent else forward, accuracy)
+
+
+def space(case: Case) -> Space:
+    """Where the arrays live: on the GPU for its backend, else, and in the simulator, in the host's memory."""
+    if case.backend != "cuda" or simulated():
+        return HostMemory(np.dtype(case.dtype))
+    import torch
+
+    from numbawave.torch_bridge.space import DeviceTensors
+
+    return DeviceTensors(getattr(torch, case.dtype), 0)
 
 
 @dataclass
@@ -91,7 +104,7 @@ class Experiment:
                 cells[f"{prefix}_{thing.name}"], cells[f"model_{prefix}_{thing.name}"] = flat, model
         damping = Damping(0.3, 1.5, 0.2)
         return Run(found, grid, case.shots, case.steps, np.dtype(case.dtype), damping, BACKENDS[case.backend](), cells,
-                   case.batched, case.stride)  # fmt: skip
+                   case.batched, case.stride, space=space(case))  # fmt: skip
 
     def _points(self, grid: Any, count: int) -> tuple[Array, Array]:
         """Cells of points: the first two of each shot are one cell, the same for sources and receivers."""
@@ -186,7 +199,8 @@ class Experiment:
 
     def forward(self, keep: bool = False, parameters: Mapping[str, Array] | None = None) -> tuple[Arrays, Arrays]:
         """Records and final state."""
-        return self.run.forward(parameters or self.parameters, self.amplitudes, self.initial, keep)
+        records, final = self.run.forward(*self._up(parameters or self.parameters, self.amplitudes, self.initial), keep)
+        return self._down(records), self._down(final)
 
     @cached_property
     def cotangents(self) -> tuple[Arrays, Arrays]:
@@ -198,9 +212,19 @@ class Experiment:
 
     def adjoint(self, image: bool = True) -> tuple[Arrays, Arrays, Arrays]:
         """Gradients of parameters, amplitudes and initial state, after a forward run that kept history."""
-        residuals, final = self.cotangents
-        history = self.run.history if image else None
-        return self.run.adjoint(self.parameters, self.amplitudes, residuals, final, history, True)
+        given = self._up(self.parameters, self.amplitudes, *self.cotangents)
+        gradients, traces, initial = self.run.adjoint(*given, self.run.history if image else None, True)
+        return self._down(gradients), self._down(traces), self._down(initial)
+
+    def _up(self, *given: Mapping[str, Array]) -> list[Mapping[str, Any]]:
+        """Arrays where the run has its own."""
+        if self.run.space.device is None:
+            return list(given)
+        return [{name: self.run.space.upload(value) for name, value in arrays.items()} for arrays in given]
+
+    def _down(self, found: Mapping[str, Any]) -> Arrays:
+        """NumPy arrays of what a run gave."""
+        return {name: value if isinstance(value, np.ndarray) else value.cpu().numpy() for name, value in found.items()}
 
 
 def inner(*pairs: tuple[Mapping[str, Array], Mapping[str, Array]]) -> tuple[float, float]:
@@ -227,12 +251,56 @@ EDGES = [
 ]
 """One face alone, none, one-celled layers and models, a model a shot; slabs that meet and that do not."""
 
-COMPILED = [
+CPU = [
     *(Case("scalar", ndim, backend="cpu") for ndim in (1, 2, 3)),
     *(Case(equation, ndim, backend="cpu") for equation in UPDATES if equation != "scalar" for ndim in (2, 3)),
     *(Case(equation, 2, backend="cpu", batched=True) for equation in UPDATES),
     *(Case(equation, 2, backend="cpu", shape=(21, 35), steps=5) for equation in UPDATES),
+    *(Case("scalar", 2, backend="cpu", stride=stride) for stride in (2, 3)),
     Case("scalar", 2, 8, backend="cpu", widths=((0, 3), (2, 0))),
     Case("scalar", 2, backend="cpu", dtype="float32"),
 ]
 """A few on every way that printed text can differ: each compiles for some seconds the first time."""
+
+PLAIN_CUDA = [Case(equation, ndim, backend="cuda") for equation in UPDATES for ndim in (1, 2, 3)]
+"""Every equation and dimension, on the GPU."""
+
+CUDA = [
+    *PLAIN_CUDA,
+    *(
+        Case(equation, ndim, backend="cuda", **changes)  # type: ignore[arg-type]
+        for equation in UPDATES
+        for ndim, changes in (
+            (2, {"accuracy": 8, "widths": ((0, 3), (2, 0)), "shots": 1}),
+            (2, {"batched": True}),
+            (2, {"stride": 2, "steps": 8}),
+            (2, {"stride": 3}),
+            (2, {"shape": (21, 35), "steps": 3, "shots": 1}),
+        )
+    ),
+    *(
+        Case("scalar", ndim, backend="cuda", **changes)  # type: ignore[arg-type]
+        for ndim, changes in (
+            (1, {"accuracy": 2, "widths": ((0, 3),)}),
+            (1, {"accuracy": 8, "shape": (70,), "batched": True, "stride": 2}),
+            (2, {"accuracy": 2}),
+            (2, {"accuracy": 6, "dtype": "float32"}),
+            (2, {"widths": ((0, 0), (3, 0)), "shots": 3}),
+            (2, {"widths": ((0, 0), (0, 0)), "steps": 12}),
+            (2, {"shape": (1, 1), "shots": 1}),
+            (3, {"accuracy": 2, "shape": (1, 1, 1), "steps": 4}),
+            (3, {"accuracy": 6, "widths": ((2, 0), (0, 1), (0, 0)), "shots": 1, "steps": 4, "stride": 3}),
+            (3, {"accuracy": 8, "widths": ((0, 0), (0, 0), (0, 0)), "shots": 1, "steps": 3, "dtype": "float32"}),
+            (3, {"widths": ((1, 0), (0, 0), (0, 1)), "batched": True, "shape": (2, 3, 4), "steps": 4}),
+            (3, {"widths": ((1, 1), (1, 1), (1, 1)), "shape": (8, 7, 33), "steps": 2, "shots": 1, "accuracy": 2}),
+        )
+    ),
+]
+"""The same on the GPU, and every kind of grid: its text is compiled soon, and in the simulator not at all."""
+
+COMPILED = CPU + CUDA
+
+
+def marked(cases: Iterable[Case]) -> list[Any]:
+    """Parameters of a test, with the marker of those that run on the GPU."""
+    return [pytest.param(case, marks=[pytest.mark.gpu] if case.backend == "cuda" else [], id=str(case)) for case in cases]

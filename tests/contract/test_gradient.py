@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import tolerance
-from tests.contract.experiment import BROAD, COMPILED, EDGES, Case, Experiment, inner
+from tests.contract.experiment import BROAD, CPU, EDGES, PLAIN_CUDA, Case, Experiment, inner, marked
 
 
 def expand(experiment: Experiment, state: dict) -> dict:
@@ -12,7 +12,7 @@ def expand(experiment: Experiment, state: dict) -> dict:
     return {name: experiment.expand(fields[name], value) for name, value in state.items()}
 
 
-@pytest.mark.parametrize("case", [*BROAD, *EDGES], ids=str)
+@pytest.mark.parametrize("case", marked([*BROAD, *EDGES, *(c for c in PLAIN_CUDA if c.ndim < 3)]))
 def test_gradient_is_the_transposed_jacobian(case: Case) -> None:
     """<J(dc, ds, du), y> = <dc, dL/dc> + <ds, dL/ds> + <du, dL/du> with J from the linearised program."""
     plain, tangent = Experiment(case), Experiment(case, tangent=True)
@@ -56,12 +56,14 @@ def assert_second_order(experiment: Experiment) -> None:
     assert order == pytest.approx(2.0, abs=0.1)
 
 
-@pytest.mark.parametrize("case", [c for c in BROAD if c.accuracy == 4] + COMPILED[:3], ids=str)
+@pytest.mark.parametrize("case", marked([*(c for c in BROAD if c.accuracy == 4), *CPU[:3], *PLAIN_CUDA]))
 def test_remainder_of_the_gradient_falls_with_the_square_of_the_change(case: Case) -> None:
     assert_second_order(Experiment(case))
 
 
-@pytest.mark.parametrize("case", [c for c in BROAD if c.accuracy == 4 and c.ndim < 3], ids=str)
+@pytest.mark.parametrize(
+    "case", marked([c for c in BROAD if c.accuracy == 4 and c.ndim < 3] + [c for c in PLAIN_CUDA if c.ndim == 2])
+)
 def test_remainder_of_the_tangents_gradient_falls_with_the_square_of_the_change(case: Case) -> None:
     """Second-order products: the gradient of a linearised run, with respect to the model and to its change."""
     assert_second_order(Experiment(case, tangent=True))

@@ -13,6 +13,7 @@ import torch
 import numbawave
 from numbawave.survey.time_step import internal_time_step
 from tests import tolerance
+from tests.unit.torch_bridge.small import device_of
 
 pytestmark = pytest.mark.peer
 
@@ -66,16 +67,17 @@ class Survey:
         }
 
 
-def outcome(propagate: Any, call: dict[str, Any], **more: Any) -> dict[str, np.ndarray]:
+def outcome(propagate: Any, call: dict[str, Any], device: str = "cpu", **more: Any) -> dict[str, np.ndarray]:
     """Records, wavefield and gradients of an objective that is not linear."""
+    call = {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in call.items()}
     leaves = {name: call[name].clone().requires_grad_() for name in ("v", "source_amplitudes")}
     out = propagate(**(call | leaves | more))
     record = out.receiver_amplitudes
     weights = torch.randn(record.shape, dtype=record.dtype, generator=torch.Generator().manual_seed(1))
-    ((record * weights).sum() / record.detach().abs().max() + (record**2).sum()).backward()
+    ((record * weights.to(record.device)).sum() / record.detach().abs().max() + (record**2).sum()).backward()
     found = {"record": record, "wavefield": out.wavefield_0, "model": leaves["v"].grad}
     found["amplitudes"] = leaves["source_amplitudes"].grad
-    return {name: value.detach().numpy() for name, value in found.items()}
+    return {name: value.detach().cpu().numpy() for name, value in found.items()}
 
 
 WIDTHS = {1: (5, 8), 2: (7, 0, 4, 6), 3: (3, 4, 0, 5, 4, 2)}
@@ -97,16 +99,19 @@ EXACT = [
     *(survey(ndim, backend="cpu") for ndim in (1, 2, 3)),
     survey(2, backend="cpu", dt=0.004, nt=10),
 ]
+ON_GPU = [*(survey(ndim, backend="cuda", nt=nt) for ndim, nt in ((1, 30), (2, 10), (3, 4))),
+          survey(2, backend="cuda", dt=0.004, nt=3)]  # fmt: skip
 
 # The peer's resampling and its profiles are rounded in other orders than ours: some thousand operations a step.
 PEER_FACTOR = 10
 
 
-@pytest.mark.parametrize("case", EXACT, ids=str)
+@pytest.mark.parametrize("case", [*EXACT, *(pytest.param(case, marks=pytest.mark.gpu) for case in ON_GPU)], ids=str)
 def test_records_and_gradients_equal_the_peers(case: Survey, deepwave: ModuleType) -> None:
     call = case.call()
     # The peer keeps history once a step of the caller's, as we do by default.
-    found, expected = outcome(numbawave.scalar, call, backend=case.backend), outcome(deepwave.scalar, call)
+    found = outcome(numbawave.scalar, call, device_of(case.backend), backend=case.backend)
+    expected = outcome(deepwave.scalar, call)
 
     for name in found:
         limit = PEER_FACTOR * tolerance.steps(case.dtype, case.nt)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numba
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from numbawave.backends import cpu
-from tests.contract.experiment import UPDATES, Case, Experiment
+from tests.contract.experiment import PLAIN_CUDA, UPDATES, Case, Experiment, marked
 
 CASES = [Case(equation, 2, backend="cpu", shape=(21, 35), steps=5, shots=3) for equation in UPDATES]
 
@@ -36,7 +37,7 @@ def assert_bit_equal(one: list[dict[str, np.ndarray]], other: list[dict[str, np.
             assert np.array_equal(a[name], b[name]), name
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", marked([*CASES, *PLAIN_CUDA, *(replace(case, backend="cuda", steps=3) for case in CASES)]))
 def test_two_runs_are_bit_equal(case: Case) -> None:
     assert_bit_equal(results(case), results(case))
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests import tolerance
-from tests.unit.torch_bridge.small import loss, run, small
+from tests.unit.torch_bridge.small import BACKENDS, COMPILED, CUDA, loss, run, small
 
 NT = 7
 
@@ -23,7 +23,10 @@ def split(call: dict[str, Any], at: list[int]) -> tuple[list[Any], torch.Tensor]
 
 
 @pytest.mark.parametrize("at", range(1, NT))
-@pytest.mark.parametrize(("ndim", "backend"), [(1, "reference"), (2, "cpu"), (3, "reference")])
+@pytest.mark.parametrize(
+    ("ndim", "backend"),
+    [(1, "reference"), (2, "cpu"), (3, "reference"), *(pytest.param(n, *CUDA.values, marks=CUDA.marks) for n in (1, 2, 3))],
+)
 def test_a_run_split_anywhere_is_the_unsplit_run(ndim: int, backend: str, at: int) -> None:
     call = small(ndim, nt=NT, backend=backend)
     whole = run(call)
@@ -37,8 +40,9 @@ def test_a_run_split_anywhere_is_the_unsplit_run(ndim: int, backend: str, at: in
         assert torch.equal(outputs[-1].auxiliary_state.tensors[name], memory), name
 
 
-def test_a_run_split_at_every_step_is_the_unsplit_run() -> None:
-    call = small(2, nt=NT, backend="cpu")
+@pytest.mark.parametrize("backend", COMPILED)
+def test_a_run_split_at_every_step_is_the_unsplit_run(backend: str) -> None:
+    call = small(2, nt=NT, backend=backend)
     assert torch.equal(split(call, list(range(1, NT)))[1], run(call).receiver_amplitudes)
 
 
@@ -52,7 +56,7 @@ def test_layers_stay_the_same_without_saying_so_again() -> None:
     assert torch.equal(rest.receiver_amplitudes, run(call).receiver_amplitudes[..., 3:])
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_through_a_split_chain_are_those_of_the_unsplit_run(backend: str) -> None:
     call = small(2, nt=NT, backend=backend)
     gradients = []
@@ -64,7 +68,7 @@ def test_gradients_through_a_split_chain_are_those_of_the_unsplit_run(backend: s
 
     for found in gradients[1:]:
         for one, other in zip(found, gradients[0], strict=True):
-            assert tolerance.apart(one.numpy(), other.numpy()) <= tolerance.steps("f8", 2 * NT)
+            assert tolerance.apart(one.cpu().numpy(), other.cpu().numpy()) <= tolerance.steps("f8", 2 * NT)
 
 
 def test_the_final_state_is_differentiable_like_the_record() -> None:

@@ -3,18 +3,32 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import numbawave
+from numbawave.backends import simulated
 
 SHAPE = (3, 4, 5)
 WIDTHS = (1, 2, 2, 0, 1, 3)
 SPACING = (1.0, 1.2, 0.9)
 DT, MAX_VEL, PML_FREQ = 0.15, 2.0, 0.4
 
+CUDA = pytest.param("cuda", marks=pytest.mark.gpu)
+COMPILED = ["cpu", CUDA]
+BACKENDS = [*COMPILED, "reference"]
+"""Values of ``backend`` for a test: the GPU's one only where there is a GPU, or its simulator."""
+
+NO_SIMULATOR = pytest.mark.skipif(simulated(), reason="the simulator has neither streams nor a memory of its own")
+
+
+def device_of(backend: str) -> str:
+    """Where a backend's tensors lie; the simulator takes those of the host."""
+    return "cuda" if backend == "cuda" and not simulated() else "cpu"
+
 
 def small(ndim: int = 2, nt: int = 8, shots: int = 2, dtype: torch.dtype = torch.float64, **changes: Any) -> dict[str, Any]:
-    """Keyword arguments of a call of ``scalar``; the model and the amplitudes require no gradient."""
+    """Keyword arguments of a call of ``scalar``, on its backend's device; none of them requires a gradient."""
     rng, shape = np.random.default_rng(1), SHAPE[-ndim:]
     first = np.stack([rng.integers(0, n, shots) for n in shape], -1)
     corner = np.broadcast_to(np.array(shape) - 1, first.shape)
@@ -30,7 +44,9 @@ def small(ndim: int = 2, nt: int = 8, shots: int = 2, dtype: torch.dtype = torch
         "pml_freq": PML_FREQ,
         "backend": "reference",
     }
-    return call | changes
+    call |= changes
+    device = device_of(call["backend"])
+    return {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in call.items()}
 
 
 def run(call: dict[str, Any], **changes: Any) -> numbawave.PropagatorOutput:

@@ -8,7 +8,7 @@ import torch
 
 import numbawave
 from numbawave.torch_bridge.arrays import numpy_view, tensor
-from tests.unit.torch_bridge.small import loss, run, small
+from tests.unit.torch_bridge.small import BACKENDS, COMPILED, device_of, loss, run, small
 
 
 def numpy_call(**changes: Any) -> dict[str, Any]:
@@ -102,8 +102,9 @@ def test_array_api_objects_are_given_back() -> None:
     assert np.array_equal(out.receiver_amplitudes.array, expected.receiver_amplitudes.numpy())
 
 
-def test_inputs_are_left_as_they_were() -> None:
-    call = small(backend="cpu", wavefield_0=torch.ones(2, 4, 5, dtype=torch.float64))
+@pytest.mark.parametrize("backend", COMPILED)
+def test_inputs_are_left_as_they_were(backend: str) -> None:
+    call = small(backend=backend, wavefield_0=torch.ones(2, 4, 5, dtype=torch.float64))
     before = {n: v.clone() for n, v in call.items() if isinstance(v, torch.Tensor)}
     call["v"].requires_grad_()
 
@@ -113,7 +114,7 @@ def test_inputs_are_left_as_they_were() -> None:
         assert torch.equal(call[name].detach(), value), name
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_strided_inputs_are_read_rightly(backend: str) -> None:
     plain = small(backend=backend)
     strided = dict(plain)
@@ -153,13 +154,13 @@ def test_expanded_inputs_gather_their_gradients() -> None:
     torch.testing.assert_close(trace.grad, traces.grad.sum((0, 1)), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_no_sources(backend: str) -> None:
     call = small(backend=backend, nt=6)
     v = call["v"].requires_grad_()
-    empty = {"source_amplitudes": torch.zeros(2, 0, 6, dtype=torch.float64)}
+    empty = {"source_amplitudes": torch.zeros(2, 0, 6, dtype=torch.float64, device=device_of(backend))}
     empty["source_locations"] = torch.zeros(2, 0, 2, dtype=torch.int64)
-    start = torch.ones(2, 4, 5, dtype=torch.float64)
+    start = torch.ones(2, 4, 5, dtype=torch.float64, device=device_of(backend))
 
     out = run(call, wavefield_0=start, **empty)
     without = run(call, wavefield_0=start, source_amplitudes=None, source_locations=None, nt=6)
@@ -170,7 +171,7 @@ def test_no_sources(backend: str) -> None:
     assert v.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("receivers", [None, torch.zeros(2, 0, 2, dtype=torch.int64)], ids=["none", "empty"])
 def test_no_receivers(backend: str, receivers: torch.Tensor | None) -> None:
     call = small(backend=backend, receiver_locations=receivers)
@@ -210,8 +211,9 @@ def test_sparse_models_are_refused() -> None:
         run(call, v=call["v"].to_sparse())
 
 
-def test_float32_gives_float32() -> None:
-    call = small(dtype=torch.float32, backend="cpu")
+@pytest.mark.parametrize("backend", COMPILED)
+def test_float32_gives_float32(backend: str) -> None:
+    call = small(dtype=torch.float32, backend=backend)
     v = call["v"].requires_grad_()
     out = run(call)
     loss(out).backward()

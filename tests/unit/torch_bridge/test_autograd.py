@@ -5,15 +5,16 @@ import threading
 import pytest
 import torch
 
-from tests.unit.torch_bridge.small import loss, run, small
+from tests.unit.torch_bridge.small import BACKENDS, COMPILED, loss, run, small
 
 
 def leaf(call: dict, *names: str) -> dict:
     return call | {name: call[name].clone().requires_grad_() for name in names}
 
 
-def test_autograd_grad_equals_backward() -> None:
-    call = leaf(small(backend="cpu"), "v", "source_amplitudes")
+@pytest.mark.parametrize("backend", COMPILED)
+def test_autograd_grad_equals_backward(backend: str) -> None:
+    call = leaf(small(backend=backend), "v", "source_amplitudes")
 
     found = torch.autograd.grad(loss(run(call)), (call["v"], call["source_amplitudes"]))
     loss(run(call)).backward()
@@ -45,9 +46,10 @@ def test_no_grad_keeps_no_history() -> None:
     assert run(call).info.history_bytes > 0
 
 
-def test_amplitudes_alone_keep_no_history() -> None:
-    both = leaf(small(backend="cpu"), "v", "source_amplitudes")
-    alone = leaf(small(backend="cpu"), "source_amplitudes")
+@pytest.mark.parametrize("backend", COMPILED)
+def test_amplitudes_alone_keep_no_history(backend: str) -> None:
+    both = leaf(small(backend=backend), "v", "source_amplitudes")
+    alone = leaf(small(backend=backend), "source_amplitudes")
 
     out = run(alone)
     loss(out).backward()
@@ -57,8 +59,9 @@ def test_amplitudes_alone_keep_no_history() -> None:
     torch.testing.assert_close(alone["source_amplitudes"].grad, both["source_amplitudes"].grad, rtol=1e-12, atol=1e-12)
 
 
-def test_a_graph_kept_gives_the_gradient_twice() -> None:
-    call = leaf(small(backend="cpu"), "v")
+@pytest.mark.parametrize("backend", COMPILED)
+def test_a_graph_kept_gives_the_gradient_twice(backend: str) -> None:
+    call = leaf(small(backend=backend), "v")
     value = loss(run(call))
 
     first = torch.autograd.grad(value, call["v"], retain_graph=True)[0]
@@ -77,7 +80,7 @@ def test_second_derivatives_are_refused() -> None:
         gradient.sum().backward()
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_func_grad_equals_autograd(backend: str) -> None:
     call = leaf(small(backend=backend), "v")
 
@@ -87,8 +90,9 @@ def test_func_grad_equals_autograd(backend: str) -> None:
     assert torch.equal(found, call["v"].grad)
 
 
-def test_backward_from_another_thread() -> None:
-    call, other = leaf(small(backend="cpu"), "v"), leaf(small(backend="cpu"), "v")
+@pytest.mark.parametrize("backend", COMPILED)
+def test_backward_from_another_thread(backend: str) -> None:
+    call, other = leaf(small(backend=backend), "v"), leaf(small(backend=backend), "v")
     loss(run(call)).backward()
 
     thread = threading.Thread(target=loss(run(other)).backward)

@@ -11,7 +11,7 @@ import numbawave
 from numbawave import errors
 from numbawave.equations import EQUATIONS
 from numbawave.torch_bridge.function import Propagation
-from tests.unit.torch_bridge.small import run, small
+from tests.unit.torch_bridge.small import BACKENDS, run, small
 
 VALUE, TYPE = numbawave.InvalidValueError, numbawave.InvalidTypeError
 KINDS = errors.NumbawaveError.__subclasses__()
@@ -94,7 +94,7 @@ BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "courant number": ({"courant_number": 0.9}, VALUE, "^courant_number = 0.9"),
     "interval 0": ({"model_gradient_sampling_interval": 0}, VALUE, "^model_gradient_sampling_interval = 0"),
     "interval of text": ({"model_gradient_sampling_interval": "all"}, VALUE, "^model_gradient_sampling_interval = all"),
-    "backend": ({"backend": "cuda9"}, VALUE, "^backend = cuda9.*cpu, reference"),
+    "backend": ({"backend": "cuda9"}, VALUE, "^backend = cuda9.*cpu, cuda, reference"),
     "metres": ({"source_locations": places([3.0, 3.6])}, TYPE, "^source_locations = dtype .*float"),
     "location axes": ({"receiver_locations": torch.zeros(2, 2, dtype=torch.int64)}, VALUE, "^receiver_locations = shape"),
     "wavefield shape": ({"wavefield_0": torch.zeros(2, 3, 3, dtype=torch.float64)}, VALUE, "^wavefield_0 = shape"),
@@ -154,7 +154,7 @@ def test_a_state_of_another_layout_is_refused(change: dict[str, Any], name: str,
         run(small(), initial_state=state, **change)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 def test_a_run_that_overflows_is_an_error(backend: str) -> None:
     call = small(dtype=torch.float32, backend=backend)
