@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format types imports notebooks no-compiler bench check clean
+.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks no-compiler bench check clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,14 @@ demo: .venv/package.stamp  ## invert a built-in section and draw the result
 test: .venv/tools.stamp  ## run the tests
 	@echo "==> pytest"
 	@$(PY) -m pytest -n $(WORKERS)
+
+test-sim: .venv/tools.stamp  ## run the GPU's tests without one, in Numba's simulator
+	@echo "==> pytest, simulating a GPU"
+	@NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest -m gpu -n $(WORKERS)
+
+test-gpu: .venv/tools.stamp  ## run the GPU's tests on a GPU
+	@echo "==> pytest, on a GPU"
+	@$(PY) -m pytest -m gpu
 
 lint: .venv/tools.stamp  ## check style, format and spelling
 	@echo "==> ruff and codespell"
@@ -71,7 +79,7 @@ no-compiler: .venv/package.stamp  ## prove that installing needs no compiler
 bench: .venv/tools.stamp  ## time numbawave beside the reference peer
 	@$(PY) tests/benchmarks/against_peer.py
 
-check: lint types imports no-compiler notebooks test  ## all of the checks, tests last
+check: lint types imports no-compiler notebooks test-sim test  ## all of the checks, tests last
 
 clean:  ## remove .venv, builds and caches
 	@rm -rf .venv build dist numbawave.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

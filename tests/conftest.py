@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests with the marker ``gpu`` run on a GPU, or all of them in Numba's simulator, or not at all."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not (simulated() or gpu_is_there()):
-        config.hook.pytest_deselected(marked)
+        config.hook.pytest_deselected(items=marked)
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Direction, exchange, grid_values
-from numbawave.backends.cuda_tiles import shape_of, shares, tiles_of
+from numbawave.backends.cuda_tiles import regions_of, shares, threads_of, tiles_of
 from numbawave.codegen.module_cache import load, one_process
+from numbawave.codegen.shell_cuda import Region
 from numbawave.codegen.step_cuda import adjoint_text, forward_text
 from numbawave.errors import BackendError
 
@@ -58,12 +59,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 @lru_cache(maxsize=256)
-def source(setup: Any, direction: Direction, history: str, real: str, split: bool) -> str:
+def source(setup: Any, direction: Direction, history: str, real: str, split: bool, shared: bool) -> str:
     """The text of the kernels of a step."""
     if direction == "forward":
-        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split)
+        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split, shared)
     records = tuple(record.name for record in setup.forward.records)
-    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split)
+    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split, shared)
 
 
 @contextmanager
@@ -93,9 +94,12 @@ class Cuda:
         program = run.setup.forward if direction == "forward" else run.setup.adjoint.program
         variant = "none" if not history else "every" if run.stride == 1 else "some"
         split = run.grid.cells * run.shots >= SPLIT_CELLS
-        text = source(run.setup, direction, variant, run.dtype.name, split)
+        shared = any(np.unique(cells).size < cells.size for cells in run.cells.values())
+        text = source(run.setup, direction, variant, run.dtype.name, split, shared)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
-        return Steps(run, program, module, arrays, -1 if direction == "adjoint" else 1, history).advance
+        sign = -1 if direction == "adjoint" else 1
+        regions = {region.name: region for region in regions_of(run, program, split)}
+        return Steps(run, program, module, regions, arrays, sign, history).advance
 
 
 @dataclass(frozen=True)
@@ -141,13 +145,24 @@ class Steps:
     program : Program
     module : module
         Kernels, and ``STEP``: what a step launches.
+    regions : dict of str to Region
     arrays : dict of str to array
     sign : {1, -1}
     history : bool
     """
 
-    def __init__(self, run: Any, program: Any, module: Any, arrays: dict[str, Any], sign: int, history: bool) -> None:
+    def __init__(
+        self,
+        run: Any,
+        program: Any,
+        module: Any,
+        regions: dict[str, Region],
+        arrays: dict[str, Any],
+        sign: int,
+        history: bool,
+    ) -> None:
         self.run, self.program, self.module, self.arrays, self.sign = run, program, module, arrays, sign
+        self.regions = regions
         self.values = grid_values(run, program)
         self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
         shared = history and sign < 0 and not run.batched  # a gradient to which every shot adds, in their order
@@ -189,8 +204,8 @@ class Steps:
         for name, cells in self.run.cells.items():
             first, order = shares(cells)
             found |= {f"first_{name}": self.run.space.upload(first), f"order_{name}": self.run.space.upload(order)}
-        for kind in {entry[0] for entry in self.module.STEP} - {"points", "rotate"}:
-            found[kind] = self.run.space.upload(tiles_of(self.run, self.program, kind))
+        for region in self.regions.values():
+            found[region.name] = self.run.space.upload(tiles_of(self.run, self.program, region))
         return found
 
     def _set_clock(self, step: int) -> None:
@@ -214,9 +229,13 @@ class Steps:
     def _shape(self, kind: str, what: Any, names: dict[str, Any]) -> tuple[Pair, Pair, dict[str, Any]]:
         """Blocks, threads, and the table that a launch reads."""
         if kind == "points":
-            first = next(name for name in _arguments(what) if name.startswith("first_"))
-            return (-(-(names[first].shape[0] - 1) // 128), 1), (128, 1), {}
-        return (names[kind].shape[0], self.shots), shape_of(kind, len(self.run.grid.axes))[:2], {"tiles": names[kind]}
+            cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_")))
+            return (-(-(names[cells].shape[0] - cells.startswith("first_")) // 128), 1), (128, 1), {}
+        return (
+            (names[kind].shape[0], self.shots),
+            threads_of(self.regions[kind], len(self.run.grid.axes)),
+            {"tiles": names[kind]},
+        )
 
     def _bound(
         self,
@@ -241,7 +260,7 @@ def _arguments(what: Any) -> tuple[str, ...]:
 
 
 def _device_view(array: Any) -> Any:
-    return array if isinstance(array, np.ndarray) else cuda.as_cuda_array(array, sync=False)
+    return array if isinstance(array, np.ndarray) else cuda.as_cuda_array(array.detach(), sync=False)
 
 
 def _address(array: Any) -> int:

@@ -6,58 +6,69 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-SHAPES: dict[tuple[int, str], tuple[int, int, int]] = {
-    (1, "any"): (128, 1, 1),
-    (2, "any"): (64, 4, 1),
-    (2, "x"): (24, 8, 1),
-    (3, "interior"): (64, 8, 32),
-    (3, "x"): (24, 8, 16),
-    (3, "any"): (64, 4, 8),
+from numbawave.codegen.shell_cuda import Region, regions
+
+SHAPES: dict[tuple[int, str], tuple[int, ...]] = {
+    (1, "any"): (128,),
+    (2, "interior"): (8, 128),
+    (2, "x"): (8, 24),
+    (2, "all"): (4, 32),
+    (2, "any"): (4, 64),
+    (3, "interior"): (32, 8, 64),
+    (3, "x"): (1, 8, 24),
+    (3, "all"): (1, 4, 32),
+    (3, "any"): (1, 4, 64),
 }
-"""By axes and region: threads along x, threads along the axis before it, and planes that a thread marches through."""
+"""By axes and region: cells of a tile along each axis, slowest first."""
 
 
-def shape_of(region: str, ndim: int) -> tuple[int, int, int]:
-    """The tile of a region, see ``SHAPES``."""
-    return SHAPES.get((ndim, region), SHAPES[ndim, "any"])
+def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
+    """The regions of a program's grid."""
+    absorbing = frozenset().union(*(stage.slabs() for stage in program.stages))
+    return regions(program.axes, absorbing, split)
 
 
-def tiles_of(run: Any, program: Any, region: str) -> NDArray[np.int32]:
+def shape_of(region: Region, ndim: int) -> tuple[int, ...]:
+    """The tile of a region, see ``SHAPES``; only threads that march have several planes of a 3-D grid."""
+    shape = SHAPES.get((ndim, region.name), SHAPES[ndim, "any"])
+    return shape if region.march or ndim < 3 else (1, *shape[1:])
+
+
+def threads_of(region: Region, ndim: int) -> tuple[int, int]:
+    """Threads of a block along x and along the axis before it."""
+    shape = shape_of(region, ndim)
+    return shape[-1], 1 if len(shape) - region.march < 2 else shape[-2]
+
+
+def tiles_of(run: Any, program: Any, region: Region) -> NDArray[np.int32]:
     """The tiles of a region.
 
     Returns
     -------
-    ndarray, shape [tiles, 2 * ndim], int32
-        The first cell along each axis, and the one after the last.
+    ndarray, shape [tiles, 2 * ndim + 1], int32
+        The first cell along each axis, and the one after the last; the number of the tile's case.
     """
-    axes = run.grid.axes
-    tile = shape_of(region, len(axes))[: len(axes)][::-1]
-    found = []
-    for box in _boxes(run, program, region):
-        ranges = [
-            [(first, min(first + size, high)) for first in range(low, high, size)]
-            for (low, high), size in zip(box, tile, strict=True)
-        ]
-        found += [[end for ends in one for end in ends] for one in product(*ranges)]
-    return np.array(found, np.int32).reshape(-1, 2 * len(axes))
+    tile = shape_of(region, len(run.grid.axes))
+    tables = []
+    for number, case in enumerate(region.cases):
+        for box in _boxes(run, program, case):
+            starts = [np.arange(low, high, size) for (low, high), size in zip(box, tile, strict=True)]
+            corners = np.stack(np.meshgrid(*starts, indexing="ij"), -1).reshape(-1, len(tile))
+            ends = np.minimum(corners + tile, [high for _, high in box])
+            table = np.stack([corners, ends], -1).reshape(len(corners), -1)
+            tables.append(np.column_stack([table, np.full(len(table), number)]))
+    return np.concatenate([*tables, np.zeros((0, 2 * len(tile) + 1))]).astype(np.int32)
 
 
-def _boxes(run: Any, program: Any, region: str) -> list[list[tuple[int, int]]]:
-    """The boxes of a region, as ranges along each axis."""
-    if region == "all":
-        return [[(axis.first, axis.stop) for axis in run.grid.axes]]
-    pieces = []
+def _boxes(run: Any, program: Any, case: frozenset[str]) -> list[list[tuple[int, int]]]:
+    """The boxes of a case, as ranges along each axis."""
+    ranges = []
     for axis in run.grid.axes:
         low, high = axis.slab(run.setup.depth(program, axis.name))
         low, high = min(low, axis.stop), min(high, axis.stop)
-        pieces.append([(axis.name, axis.first, low), ("", low, high), (axis.name, high, axis.stop)])
-    found = []
-    for box in product(*pieces):
-        slabs = [name for name, _, _ in box if name]
-        kind = "interior" if not slabs else slabs[0] if len(slabs) == 1 else "edges"
-        if kind == region and all(first < last for _, first, last in box):
-            found.append([(first, last) for _, first, last in box])
-    return found
+        ends = [(axis.first, low), (high, axis.stop)] if axis.name in case else [(low, high)]
+        ranges.append([(first, last) for first, last in ends if first < last])
+    return [list(box) for box in product(*ranges)]
 
 
 def shares(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

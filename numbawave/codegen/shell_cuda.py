@@ -1,13 +1,14 @@
 """The CUDA shell: printed kernels that sweep tiles of the grid, and kernels that act at points.
 
-A kernel belongs to a region: the axes in whose slabs all of its cells lie are known when it is printed, so that the plain
-part and those axes' parts follow one another without a branch; of other axes it may be told to ask. A thread owns a
-point, and in 3-D it marches along z with the values of its column in registers; each value is stored once.
+A kernel belongs to a region, whose tiles are of one case or of a few: a case names the axes in whose slabs all of a tile's
+cells lie, so that the plain part and those axes' parts follow one another without a branch. A thread owns a point; in the
+interior it marches along the slowest axis with the values of its column in registers. Each value is stored once.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from numbawave.codegen.expression import Names
 from numbawave.codegen.points import Task
@@ -18,31 +19,45 @@ from numbawave.stencil.program import Stage
 INDENT = "    "
 
 
+Case = frozenset[str]
+"""The axes in whose slabs all cells of a tile lie."""
+
+
 @dataclass(frozen=True)
 class Region:
-    """Cells that one kernel sweeps.
+    """Tiles that one kernel sweeps.
 
     Attributes
     ----------
     name : str
-    inside : frozenset of str
-        Axes in whose slabs all of the cells lie.
-    asked : frozenset of str
-        Axes for which each cell finds out.
+    cases : tuple of frozenset of str
+        The number of a tile's case stands in the table of tiles.
+    march : bool
+        Whether threads march along the slowest axis.
     """
 
     name: str
-    inside: frozenset[str]
-    asked: frozenset[str]
+    cases: tuple[Case, ...]
+    march: bool = False
+
+
+MARCHING = {"interior"}
+"""Regions where marching pays: elsewhere it takes registers that more threads need more."""
+
+
+def _name(case: Case) -> str:
+    return "".join(sorted(case)) or "interior"
 
 
 def regions(axes: tuple[str, ...], absorbing: frozenset[str], split: bool) -> list[Region]:
-    """The regions of a grid: interior, a slab pair for each axis, edges and corners together; or all in one."""
-    if not split or not absorbing:
-        return [Region("all", frozenset(), absorbing)]
-    faces = [Region(axis, frozenset({axis}), frozenset()) for axis in axes if axis in absorbing]
-    edges = [Region("edges", frozenset(), absorbing)] if len(absorbing) > 1 else []
-    return [Region("interior", frozenset(), frozenset()), *faces, *edges]
+    """The regions of a grid: the interior, a pair of slabs for each axis, and edges with corners; or all in one."""
+    slabs = [axis for axis in axes if axis in absorbing]
+    cases = [frozenset(some) for size in range(len(slabs) + 1) for some in combinations(slabs, size)]
+    if not split:
+        return [Region("all", tuple(cases))]
+    found = [Region(_name(case), (case,), march=_name(case) in MARCHING and len(axes) > 1) for case in cases]
+    single, edges = [r for r in found if len(r.cases[0]) < 2], tuple(c for c in cases if len(c) > 1)
+    return [*single, *([Region("edges", edges)] if edges else [])]
 
 
 def tiles_kernel(
@@ -85,43 +100,64 @@ def tiles_kernel(
         The kernel's text.
     """
     axes = names.axes
-    names.march = axes[-3] if len(axes) == 3 else None
-    begin, body, end = _point(names, stage, region, kept, keep, image, some)
-    text = "\n".join([*begin, *body, *end])
-    march = names.march
+    names.march = axes[0] if region.march else None
     channels = [f"h{k} = index(clock[1]) * channels * shots * cells + index({first_channel + k}) * shots * cells"
                 for k in range(len(kept))] if keep or image else []  # fmt: skip
-    inner = [f"{march} = {march}_begin"] if march else []
-    inner += [f"i = {_flat(axes)}", *(["m = shot * model_step + " + _flat(axes, lead="")] if "[m" in text else [])]
-    inner += [f"j_{axis} = {_flat(axes, axis)}" for axis in axes if f"[j_{axis}" in text]
-    carried = _queue(names, text)
-    if march:
-        moves = [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
-        inner += [*carried.before, f"for {march} in range({march}_begin, {march}_end):"]
-        inner += _indent([*carried.load, *begin, *body, *end, *carried.shift, *moves])
-    else:
-        inner += [*carried.load, *begin, *body, *end]
-    lines = [*_comment(stage, image), *_strides(axes, [*inner, *carried.before]), *_place(axes, text), *_tick(tick)]
-    lines += [f"if {' or '.join(f'{axis} >= {axis}_end' for axis in axes[-2:])}:", f"{INDENT}return", *channels]
+    bodies = [_shots(names, stage, case, kept, keep, image, some) for case in region.cases]
+    lines = [*_place(axes, region), *_tick(tick)]
+    lines += [
+        f"if {' or '.join(f'{axis} >= {axis}_end' for axis in _threads(axes, region))}:",
+        f"{INDENT}return",
+        *channels,
+    ]
     lines += ["keeping = clock[2] == 1"] if some and channels else []
-    lines += ["for shot in range(index(cuda.blockIdx.y), shots, index(cuda.gridDim.y)):", *_indent(inner)]
+    if len(bodies) == 1:
+        lines += bodies[0]
+    else:
+        for number, body in enumerate(bodies):
+            lines += [f"{'el' if number else ''}if case == {number}:", *_indent(body)]
+    lines = [*_comment(stage, image), *_strides(axes, lines), *lines]
     whole = "\n".join(lines)
     integers = ["shots", "cells", *(["channels"] if channels else []), *(["model_step"] if "model_step" in whole else [])]
     integers += ["stride"] if tick else []
-    integers += [n for axis in axes for n in (f"n{axis}", f"{axis}_low", f"{axis}_high", f"{axis}_slab") if _used(n, whole)]
+    integers += [n for axis in axes for n in (f"n{axis}", f"{axis}_low", f"{axis}_slab") if _used(n, whole)]
     clocks = [*(["clock"] if "clock[" in whole else []), *(["clock_next"] if tick else [])]
     given = ["tiles", *clocks, *names.arrays, *dict.fromkeys(integers), *names.scalars]
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *_indent(lines)])
 
 
-def points_kernel(title: str, names: Names, task: Task) -> str:
-    """Print the kernel that does a task; a thread owns a cell of those written to, and takes its points in order.
+def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: bool, image: bool, some: bool) -> list[str]:
+    """A thread's work for every shot in one case."""
+    axes, march = names.axes, names.march
+    body = _point(names, stage, case, kept, keep, image, some)
+    text = "\n".join(body)
+    carried = _queue(names)
+    slabs = [axis for axis in axes if f"[j_{axis}" in text]
+    inner = [f"{march} = {march}_begin"] if march else []
+    inner += [f"i = {_flat(axes)}", *(["m = shot * model_step + " + _flat(axes, lead="")] if "[m" in text else [])]
+    inner += [f"j_{axis} = {_flat(axes, axis)}" for axis in slabs]
+    if march:
+        moves = [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
+        # A while loop: compilers then turn each index into a pointer that moves, which a range hides from them.
+        inner += [*carried.before, f"while {march} < {march}_end:"]
+        inner += _indent([*carried.load, *body, *carried.shift, *moves, f"{march} += n1"])
+    else:
+        inner += body
+    kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
+    start = [*kept_at, "shot = index(cuda.blockIdx.y)", "while shot < shots:"]
+    return [*start, *_indent([*inner, "shot += index(cuda.gridDim.y)"])]
+
+
+def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
+    """Print the kernel that does a task at points.
 
     Parameters
     ----------
     title : str
     names : Names
     task : Task
+    shared : bool
+        Whether points may share a cell: a thread then owns a cell of those written to, and takes its points in order.
 
     Returns
     -------
@@ -129,49 +165,35 @@ def points_kernel(title: str, names: Names, task: Task) -> str:
     """
     owner = "model_" * any("[m] +=" in line or "[m] -=" in line for line in task.lines) + task.cells
     model = [f"m = index(model_{task.cells}[q])"] if task.on_model else []
-    inner = [f"q = index(order_{owner}[k])", f"i = index({task.cells}[q])", *model, *task.lines]
-    body = [
-        "cell = index(cuda.blockIdx.x) * index(cuda.blockDim.x) + index(cuda.threadIdx.x)",
-        f"if cell + n1 >= index(first_{owner}.size):",
-        f"{INDENT}return",
-        f"at = index(clock[0]) * index({task.cells}.size)",
-        f"for k in range(index(first_{owner}[cell]), index(first_{owner}[cell + n1])):",
-        *_indent(inner),
-    ]
-    given = ["clock", f"first_{owner}", f"order_{owner}", *task.arrays, *task.scalars(names)]
+    inner = [f"i = index({task.cells}[q])", *model, *task.lines]
+    number = "index(cuda.blockIdx.x) * index(cuda.blockDim.x) + index(cuda.threadIdx.x)"
+    at = f"at = index(clock[0]) * index({task.cells}.size)"
+    if shared:
+        body = [f"cell = {number}", f"if cell + n1 >= index(first_{owner}.size):", f"{INDENT}return", at]
+        body += [f"for k in range(index(first_{owner}[cell]), index(first_{owner}[cell + n1])):"]
+        body += _indent([f"q = index(order_{owner}[k])", *inner])
+    else:
+        body = [f"q = {number}", f"if q >= index({task.cells}.size):", f"{INDENT}return", at, *inner]
+    tables = [f"first_{owner}", f"order_{owner}"] if shared else []
+    given = ["clock", *tables, *task.arrays, *task.scalars(names)]
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *_indent(body)])
 
 
-def _point(
-    names: Names, stage: Stage, region: Region, kept: Sequence[Form], keep: bool, image: bool, some: bool
-) -> tuple[list[str], list[str], list[str]]:
-    """Lines at a point: first values, the passes one after another, and the stores."""
-    begin: list[str] = []
-    body: list[str] = []
+def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: bool, image: bool, some: bool) -> list[str]:
+    """Lines at a point: the passes that its case needs, one after another, and the stores."""
+    lines: list[str] = []
     stores: dict[str, Store] = {}
-    for axis in (None, *names.axes):
-        if axis is not None and axis not in (region.inside | region.asked) & stage.slabs():
-            continue
+    for axis in (None, *(axis for axis in names.axes if axis in case & stage.slabs())):
         done = sweep(names, stage, axis, kept, keep, image)
-        lines, own = list(done.lines), []
+        lines += done.lines
         for store in done.stores:
             local = _local(store, stores)
-            if not store.added and axis is not None:
-                own.append(Store(store.target, local, False))
-            elif store.target + store.factor not in stores:
-                stores[store.target + store.factor] = Store(store.target, local, store.added, store.factor)
-                if axis is not None:
-                    begin.append(f"{local} = {names.constant(0.0, 'k0')}")
-            joined = "+=" if axis is not None and store.added else "="
-            lines += [f"{local} {joined} {store.value}"] if local != store.value else []
-        if axis in region.asked:
-            body += [f"if {axis} < {axis}_low or {axis} >= {axis}_high:", *_indent([*lines, *map(str, own)])]
-        else:
-            body += lines
-            stores |= {store.target: store for store in own}
-    always = [str(s) for s in stores.values() if not (some and (s.factor or s.array == "history"))]
+            fresh = store.target + store.factor not in stores
+            stores.setdefault(store.target + store.factor, Store(store.target, local, store.added, store.factor))
+            lines += [f"{local} {'=' if fresh else '+='} {store.value}"] if local != store.value else []
     at_times = [str(s) for s in stores.values() if some and (s.factor or s.array == "history")]
-    return begin, body, [*always, *(["if keeping:", *_indent(at_times)] if at_times else [])]
+    always = [str(s) for s in stores.values() if str(s) not in at_times]
+    return [*lines, *always, *(["if keeping:", *_indent(at_times)] if at_times else [])]
 
 
 def _local(store: Store, stores: dict[str, Store]) -> str:
@@ -193,7 +215,7 @@ class _Queue:
     shift: list[str]
 
 
-def _queue(names: Names, text: str) -> _Queue:
+def _queue(names: Names) -> _Queue:
     before, load, shift = [], [], []
     for name, shifts in sorted(names.queued.items()):
         span = range(min(shifts), max(shifts) + 1)
@@ -206,20 +228,23 @@ def _queue(names: Names, text: str) -> _Queue:
     return _Queue(before, load, shift)
 
 
-def _place(axes: tuple[str, ...], text: str) -> list[str]:
+def _threads(axes: tuple[str, ...], region: Region) -> tuple[str, ...]:
+    """The axes along which a block's threads lie, the fastest last."""
+    return axes[1:] if region.march else axes[-2:]
+
+
+def _place(axes: tuple[str, ...], region: Region) -> list[str]:
     """Where this thread works: its cell or column, from the block's entry in the table of tiles."""
-    lines = [f"tile = index(cuda.blockIdx.x) * n{2 * len(axes)}"]
+    lines = [f"tile = index(cuda.blockIdx.x) * n{2 * len(axes) + 1}"]
+    lines += [f"case = tiles[tile + n{2 * len(axes)}]"] if len(region.cases) > 1 else []
+    threads = _threads(axes, region)
     for position, axis in enumerate(axes):
-        ends = [f"index(tiles[tile{f' + n{k}' if k else ''}])" for k in (2 * position, 2 * position + 1)]
-        lines += [f"{axis}_begin, {axis}_end = {ends[0]}, {ends[1]}"]
-    for axis, thread in zip(reversed(axes), ("x", "y"), strict=False):
-        lines.append(f"{axis} = {axis}_begin + index(cuda.threadIdx.{thread})")
-    if len(axes) == 3:
-        lines.append(f"{axes[0]} = {axes[0]}_begin")
-    if len(axes) == 1:
-        lines[-1] = "x = x_begin + index(cuda.threadIdx.x)"
-    lines += [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}"
-              for axis in axes if f"[j_{axis}" in text]  # fmt: skip
+        begin, end = (f"index(tiles[tile{f' + n{k}' if k else ''}])" for k in (2 * position, 2 * position + 1))
+        lines.append(
+            f"{axis}_begin, {axis}_end = {begin}, {end}" if axis in threads or region.march else f"{axis} = {begin}"
+        )
+        if axis in threads:
+            lines.append(f"{axis} = {axis}_begin + index(cuda.threadIdx.{'x' if axis == axes[-1] else 'y'})")
     return lines
 
 

@@ -13,7 +13,7 @@ from numbawave.stencil.transpose import Adjoint
 
 
 def forward_text(
-    program: Program, kept: Sequence[tuple[Form, ...]], history: str, accuracy: int, real: str, split: bool = True
+    program: Program, kept: Sequence[tuple[Form, ...]], history: str, accuracy: int, real: str, split: bool, shared: bool
 ) -> str:
     """Print the forward module.
 
@@ -27,13 +27,15 @@ def forward_text(
     real : {"float32", "float64"}
     split : bool
         Whether interior, slabs and edges have kernels of their own; for small grids one kernel is faster.
+    shared : bool
+        Whether points may share a cell.
 
     Returns
     -------
     str
         A module of kernels and ``STEP``, the order in which a step launches them.
     """
-    page = _Page(program, accuracy, real, history, split, "+")
+    page = _Page(program, accuracy, real, history, split, shared, "+")
     for field_ in program.records:
         page.points(points.record(field_))
     for position, stage in enumerate(program.stages):
@@ -46,7 +48,7 @@ def forward_text(
 
 
 def adjoint_text(
-    adjoint: Adjoint, records: Sequence[str], history: str, accuracy: int, real: str, split: bool = True
+    adjoint: Adjoint, records: Sequence[str], history: str, accuracy: int, real: str, split: bool, shared: bool
 ) -> str:
     """Print the adjoint module: the stages in reverse with images and taps.
 
@@ -55,7 +57,7 @@ def adjoint_text(
     adjoint : Adjoint
     records : sequence of str
         The forward fields that receivers recorded.
-    history, accuracy, real, split
+    history, accuracy, real, split, shared
         See ``forward_text``.
 
     Returns
@@ -63,7 +65,7 @@ def adjoint_text(
     str
     """
     program = adjoint.program
-    page = _Page(program, accuracy, real, history, split, "-")
+    page = _Page(program, accuracy, real, history, split, shared, "-")
     kept = [adjoint.kept(k) for k in range(len(program.stages))]
     for position, stage in enumerate(program.stages):
         place = len(kept) - 1 - position
@@ -93,6 +95,7 @@ class _Page:
     real: str
     history: str
     split: bool
+    shared: bool
     tick: str
     constants: dict[str, float] = field(default_factory=dict)
     kernels: list[str] = field(default_factory=list)
@@ -106,7 +109,7 @@ class _Page:
     def points(self, task: points.Task) -> None:
         """A kernel for the lines at each of some cells."""
         title = f"points_{len(self.kernels)}"
-        self.kernels.append(points_kernel(title, self.names, task))
+        self.kernels.append(points_kernel(title, self.names, task, self.shared))
         self._launch("points", title, -1)
 
     def tiles(self, name: str, stage: Stage, kept: Sequence[Form], channel: int) -> None:

@@ -42,12 +42,17 @@ def check_speed(argument: str, array: _Array, ndim: int) -> tuple[float, float]:
     # NaN fails both comparisons, so a good model costs two passes and no temporary array.
     if not (lowest > 0 and highest < np.inf):
         _refuse(argument, array, ndim, ~((array > 0) & (array < np.inf)), "a speed is positive and finite")
-    if highest > _LARGEST_RATIO * lowest:
+    if not extremes_are_fine(lowest, highest):
         middle = float(np.median(array))
         odd = array == (highest if highest / middle > middle / lowest else lowest)
         rule = f"the speeds range from {lowest:.4g} to {highest:.4g}, more than {_LARGEST_RATIO:.0f} times"
         _refuse(argument, array, ndim, odd, rule)
     return lowest, highest
+
+
+def extremes_are_fine(lowest: float, highest: float) -> bool:
+    """Whether speeds between these two can be run; NaN among them makes both NaN."""
+    return 0 < lowest <= highest < np.inf and highest <= _LARGEST_RATIO * lowest
 
 
 def _refuse(argument: str, array: _Array, ndim: int, bad: _Array, rule: str) -> None:

@@ -20,7 +20,7 @@ from numbawave.grid.axes import axis_names, per_axis, per_face
 from numbawave.grid.domain import Domain
 from numbawave.grid.weights import check_accuracy
 from numbawave.survey.geometry import check_amplitudes, check_locations
-from numbawave.survey.models import check_speed
+from numbawave.survey.models import check_speed, extremes_are_fine
 from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
 from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
@@ -103,7 +103,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
     models = {name: _per_shot(name, model, ndim, shots) for name, model in models.items()}
     amplitudes, nt = _amplitudes(options, sources, models[first], first)
     memory = memory_of(options)
-    _, highest = check_speed(equation.speed, numpy_view(models[equation.speed]), ndim)
+    highest = _highest_speed(equation.speed, models[equation.speed], ndim)
     max_vel = _max_vel(options.max_vel or (memory.max_vel if memory else None), highest)
     time = internal_time_step(_number("dt", dt), spacing, max_vel, check_courant_number(options.courant_number, accuracy))
     frequency = options.pml_freq or (memory.pml_freq if memory else None)
@@ -131,6 +131,15 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
     if memory is not None:
         check_layout(memory, prepared.layout)
     return prepared
+
+
+def _highest_speed(argument: str, model: torch.Tensor, ndim: int) -> float:
+    """The checked model's largest speed; the check looks at the host's copy of a device's model only in case of doubt."""
+    if model.device.type != "cpu" and model.numel():
+        bounds = torch.stack(torch.aminmax(model.detach())).tolist()
+        if extremes_are_fine(*bounds):
+            return float(bounds[1])
+    return check_speed(argument, numpy_view(model), ndim)[1]
 
 
 def _number(argument: str, value: Any) -> float:

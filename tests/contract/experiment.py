@@ -1,7 +1,7 @@
 """A run of any program on random arrays: what every contract needs, whatever the equation."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -49,10 +49,12 @@ class Case:
     steps: int = 7
     shots: int = 2
     align: int | None = None
+    together: bool = True
+    """Whether the first two points of a shot are one cell; else no two points of a kind are, whatever their shots."""
 
     def __str__(self) -> str:
         plain = Case(self.equation, self.ndim)
-        names = ("accuracy", "backend", "dtype", "widths", "shape", "batched", "stride", "steps", "shots", "align")
+        names = [field.name for field in fields(self)][2:]
         changed = [f"{n}={getattr(self, n)}" for n in names if getattr(self, n) != getattr(plain, n)]
         return "-".join([self.equation, f"{self.ndim}d", *changed]).replace(" ", "")
 
@@ -107,13 +109,16 @@ class Experiment:
                    case.batched, case.stride, space=space(case))  # fmt: skip
 
     def _points(self, grid: Any, count: int) -> tuple[Array, Array]:
-        """Cells of points: the first two of each shot are one cell, the same for sources and receivers."""
+        """Cells of points: the first two of each shot are one cell, the same for sources and receivers, if ``together``."""
         case, rng = self.case, np.random.default_rng(3)
         shape = case.shape[-case.ndim :]
         at = np.stack([rng.integers(0, n, (case.shots, 1)) for n in shape], -1).repeat(count, 1)
         rng = np.random.default_rng(4)
         more = np.stack([rng.integers(0, n, (case.shots, count)) for n in shape], -1)
         at[:, 2:] = more[:, 2:]
+        if not case.together:
+            every = rng.permutation(np.prod(shape, dtype=int))[: case.shots * count]
+            at = np.stack(np.unravel_index(every.reshape(case.shots, count), shape), -1)
         at = at + [axis.origin for axis in grid.axes]
         flat = np.ravel_multi_index(tuple(np.moveaxis(at, -1, 0)), grid.shape)
         shot = np.arange(case.shots)[:, None] * grid.cells
@@ -287,7 +292,12 @@ CUDA = [
             (2, {"accuracy": 6, "dtype": "float32"}),
             (2, {"widths": ((0, 0), (3, 0)), "shots": 3}),
             (2, {"widths": ((0, 0), (0, 0)), "steps": 12}),
+            (1, {"together": False, "shape": (9,)}),
+            (2, {"together": False}),
+            (2, {"together": False, "batched": True, "shots": 3}),
+            (3, {"together": False, "steps": 4}),
             (2, {"shape": (1, 1), "shots": 1}),
+            (2, {"shape": (1, 1), "shots": 3, "steps": 4}),
             (3, {"accuracy": 2, "shape": (1, 1, 1), "steps": 4}),
             (3, {"accuracy": 6, "widths": ((2, 0), (0, 1), (0, 0)), "shots": 1, "steps": 4, "stride": 3}),
             (3, {"accuracy": 8, "widths": ((0, 0), (0, 0), (0, 0)), "shots": 1, "steps": 3, "dtype": "float32"}),

@@ -24,6 +24,7 @@ def test_cases_cover_the_gpu() -> None:
         ("accuracy", {2, 4, 6, 8}),
         ("dtype", {"float32", "float64"}),
         ("batched", {False, True}),
+        ("together", {False, True}),
         ("stride", {1, 2, 3}),
     ):
         assert {getattr(case, name) for case in CUDA} == values, name

@@ -26,9 +26,7 @@ def check(call: dict[str, Any], *differentiable: str) -> bool:
         weights = torch.randn(flat.shape, dtype=flat.dtype, generator=torch.Generator().manual_seed(2))
         return (weights.to(flat.device) * flat).sum() + (flat**2).sum()
 
-    return torch.autograd.gradcheck(
-        mixture, inputs, fast_mode=call["backend"] != "cpu" or "wavefield_0" in differentiable
-    )
+    return torch.autograd.gradcheck(mixture, inputs, fast_mode=call["backend"] != "cpu" or "wavefield_0" in differentiable)
 
 
 @pytest.mark.parametrize("accuracy", [2, 8])

@@ -1,0 +1,76 @@
+"""Which launches wait for which, found without a GPU."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from numbawave.backends import simulated
+
+pytest.importorskip("cuda.bindings.driver", reason="needs the extra numbawave[cuda13]", exc_type=ImportError)
+pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(simulated(), reason="needs no simulator")
+
+
+def launch(reads: set[int], writes: set[int], group: tuple[int, int]) -> object:
+    from numbawave.backends.cuda import Launch
+
+    return Launch(None, (1, 1), (1, 1), (), frozenset(reads), frozenset(writes), group)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "waits"),
+    [
+        (({1}, {2}), ({2}, {3}), True),  # the second reads what the first wrote
+        (({1}, {2}), ({3}, {1}), True),  # the second overwrites what the first read
+        (({1}, {2}), ({3}, {2}), True),  # both write
+        (({1}, {2}), ({1}, {3}), False),  # both read
+        (({1}, {2}), ({3}, {4}), False),
+        ((set(), {2}), (set(), {2}), True),
+    ],
+)
+def test_a_launch_waits_for_what_it_reads_and_overwrites(one: tuple, other: tuple, waits: bool) -> None:
+    assert launch(*other, (0, 1)).after(launch(*one, (0, 0))) is waits
+
+
+def test_launches_of_one_group_do_not_wait() -> None:
+    first, second = launch({1}, {2}, (0, 3)), launch({1}, {2}, (0, 3))
+    assert not second.after(first)
+    assert launch({1}, {2}, (1, 3)).after(first)
+
+
+def test_nearest_leaves_out_what_comes_before_anyway() -> None:
+    from numbawave.backends.cuda_graph import nearest
+
+    chain = [launch({k}, {k + 1}, (0, k)) for k in range(4)]
+    assert [nearest(chain, k) for k in range(4)] == [[], [0], [1], [2]]
+
+    diamond = [launch({0}, {1}, (0, 0)), launch({1}, {2}, (0, 1)), launch({1}, {3}, (0, 2)), launch({1, 2, 3}, {4}, (0, 3))]
+    assert [nearest(diamond, k) for k in range(4)] == [[], [0], [0], [2, 1]]
+
+
+def closure(edges: list[set[int]]) -> list[set[int]]:
+    """Everything that comes before each."""
+    before: list[set[int]] = []
+    for direct in edges:
+        before.append(direct.union(*(before[k] for k in direct)))
+    return before
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_nearest_stand_for_all_and_none_is_idle(seed: int) -> None:
+    from numbawave.backends.cuda_graph import nearest
+
+    rng = np.random.default_rng(seed)
+    launches = [
+        launch(set(rng.integers(0, 8, 2)), set(rng.integers(0, 8, 1)), (k // 6, int(rng.integers(0, 5)))) for k in range(14)
+    ]
+    every = [{k for k in range(n) if launches[n].after(launches[k])} for n in range(14)]
+
+    found = [nearest(launches, n) for n in range(14)]
+
+    assert closure([set(edges) for edges in found]) == closure(every)
+    for edges in found:
+        assert all(a > b for a, b in pairwise(edges))
+        before = closure([set(e) for e in found])
+        assert not any(a in before[b] for a in edges for b in edges)
