@@ -15,7 +15,7 @@ import numpy as np
 
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Direction, exchange, grid_values
-from numbawave.backends.cuda_tiles import regions_of, shares, threads_of, tiles_of
+from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
 from numbawave.codegen.module_cache import load, one_process
 from numbawave.codegen.shell_cuda import Region
 from numbawave.codegen.step_cuda import adjoint_text, forward_text
@@ -109,7 +109,7 @@ class Launch:
     Attributes
     ----------
     kernel : compiled kernel
-    blocks, threads : tuple of int
+    shape : Shape
     arguments : tuple
     reads, writes : frozenset of int
         Addresses of the arrays.
@@ -118,8 +118,7 @@ class Launch:
     """
 
     kernel: Any
-    blocks: Pair
-    threads: Pair
+    shape: Shape
     arguments: tuple[Any, ...]
     reads: frozenset[int]
     writes: frozenset[int]
@@ -127,7 +126,7 @@ class Launch:
 
     def __call__(self, stream: Any) -> None:
         """Queue the kernel on a stream."""
-        self.kernel[self.blocks, self.threads, stream](*self.arguments)
+        self.kernel[self.shape.blocks, self.shape.threads, stream](*self.arguments)
 
     def after(self, other: Launch) -> bool:
         """Whether this launch must wait for another."""
@@ -162,11 +161,11 @@ class Steps:
         history: bool,
     ) -> None:
         self.run, self.program, self.module, self.arrays, self.sign = run, program, module, arrays, sign
-        self.regions = regions
         self.values = grid_values(run, program)
         self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
         shared = history and sign < 0 and not run.batched  # a gradient to which every shot adds, in their order
-        self.shots = 1 if shared else min(run.shots, 65535)
+        groups = 1 if shared else run.shots
+        self.shapes = {name: launch_shape(run, program, region, groups) for name, region in regions.items()}
         self.tables = self._tables()
         self.pair: list[Launch] = []
         self.graph: Graph | None = None
@@ -204,8 +203,6 @@ class Steps:
         for name, cells in self.run.cells.items():
             first, order = shares(cells)
             found |= {f"first_{name}": self.run.space.upload(first), f"order_{name}": self.run.space.upload(order)}
-        for region in self.regions.values():
-            found[region.name] = self.run.space.upload(tiles_of(self.run, self.program, region))
         return found
 
     def _set_clock(self, step: int) -> None:
@@ -220,38 +217,24 @@ class Steps:
                 names[what], names[f"{what}_next"] = names[f"{what}_next"], names[what]
                 continue
             stage, written = rest
-            blocks, threads, given = self._shape(kind, what, names)
+            shape = self._points(what) if kind == "points" else self.shapes[kind]
             group = (number, stage) if stage >= 0 else (number, -1 - len(launches))
-            if blocks[0]:
-                launches.append(self._bound(what, blocks, threads, names | given, written, group))
+            if all(shape.blocks):
+                launches.append(self._bound(what, shape, names, written, group))
         return launches
 
-    def _shape(self, kind: str, what: Any, names: dict[str, Any]) -> tuple[Pair, Pair, dict[str, Any]]:
-        """Blocks, threads, and the table that a launch reads."""
-        if kind == "points":
-            cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_")))
-            return (-(-(names[cells].shape[0] - cells.startswith("first_")) // 128), 1), (128, 1), {}
-        return (
-            (names[kind].shape[0], self.shots),
-            threads_of(self.regions[kind], len(self.run.grid.axes)),
-            {"tiles": names[kind]},
-        )
+    def _points(self, what: Any) -> Shape:
+        cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_")))
+        count = self.tables[cells].shape[0] - cells.startswith("first_")
+        return Shape((-(-count // 128), 1, 1), (128, 1), {})
 
-    def _bound(
-        self,
-        what: Any,
-        blocks: Pair,
-        threads: Pair,
-        names: dict[str, Any],
-        written: Sequence[str],
-        group: Pair,
-    ) -> Launch:
+    def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
         arrays = {name: names[name].reshape(-1) for name in _arguments(what) if name in names}
-        values = self.values | {name: _device_view(array) for name, array in arrays.items()}
+        values = self.values | shape.integers | {name: _device_view(array) for name, array in arrays.items()}
         places = {name: _address(array) for name, array in arrays.items()}
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
-        return Launch(what, blocks, threads, tuple(values[name] for name in _arguments(what)), reads, writes, group)
+        return Launch(what, shape, tuple(values[name] for name in _arguments(what)), reads, writes, group)
 
 
 def _arguments(what: Any) -> tuple[str, ...]:

@@ -1,12 +1,16 @@
-"""How a grid is cut into tiles, one a block of threads, and how points are shared out among threads."""
+"""How a region of the grid is cut into tiles, one a block of threads, and how points are shared out among threads."""
 
-from itertools import product
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from numbawave.codegen.shell_cuda import Region, regions
+from numbawave.errors import InvalidValueError
+
+LARGEST = 65_535
+"""Blocks of a launch along the second and the third axis, at most."""
 
 SHAPES: dict[tuple[int, str], tuple[int, ...]] = {
     (1, "any"): (128,),
@@ -28,47 +32,62 @@ def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
     return regions(program.axes, absorbing, split)
 
 
-def shape_of(region: Region, ndim: int) -> tuple[int, ...]:
+def tile_of(region: Region, ndim: int) -> tuple[int, ...]:
     """The tile of a region, see ``SHAPES``; only threads that march have several planes of a 3-D grid."""
     shape = SHAPES.get((ndim, region.name), SHAPES[ndim, "any"])
     return shape if region.march or ndim < 3 else (1, *shape[1:])
 
 
-def threads_of(region: Region, ndim: int) -> tuple[int, int]:
-    """Threads of a block along x and along the axis before it."""
-    shape = shape_of(region, ndim)
-    return shape[-1], 1 if len(shape) - region.march < 2 else shape[-2]
+@dataclass(frozen=True)
+class Shape:
+    """How a region is launched: blocks, threads of a block, and the integers that tell a thread its cell."""
+
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int]
+    integers: dict[str, np.uint64]
 
 
-def tiles_of(run: Any, program: Any, region: Region) -> NDArray[np.int32]:
-    """The tiles of a region.
+def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
+    """How a region of a run's grid is launched.
 
-    Returns
-    -------
-    ndarray, shape [tiles, 2 * ndim + 1], int32
-        The first cell along each axis, and the one after the last; the number of the tile's case.
+    Parameters
+    ----------
+    run : Run
+    program : Program
+    region : Region
+    groups : int
+        Shots at a time, at most; a thread takes the others afterwards.
+
+    Raises
+    ------
+    InvalidValueError
+        If the grid has more cells along an axis than a launch can have blocks.
     """
-    tile = shape_of(region, len(run.grid.axes))
-    tables = []
-    for number, case in enumerate(region.cases):
-        for box in _boxes(run, program, case):
-            starts = [np.arange(low, high, size) for (low, high), size in zip(box, tile, strict=True)]
-            corners = np.stack(np.meshgrid(*starts, indexing="ij"), -1).reshape(-1, len(tile))
-            ends = np.minimum(corners + tile, [high for _, high in box])
-            table = np.stack([corners, ends], -1).reshape(len(corners), -1)
-            tables.append(np.column_stack([table, np.full(len(table), number)]))
-    return np.concatenate([*tables, np.zeros((0, 2 * len(tile) + 1))]).astype(np.int32)
-
-
-def _boxes(run: Any, program: Any, case: frozenset[str]) -> list[list[tuple[int, int]]]:
-    """The boxes of a case, as ranges along each axis."""
-    ranges = []
-    for axis in run.grid.axes:
-        low, high = axis.slab(run.setup.depth(program, axis.name))
-        low, high = min(low, axis.stop), min(high, axis.stop)
-        ends = [(axis.first, low), (high, axis.stop)] if axis.name in case else [(low, high)]
-        ranges.append([(first, last) for first, last in ends if first < last])
-    return [list(box) for box in product(*ranges)]
+    axes = run.grid.axes
+    tile = tile_of(region, len(axes))
+    integers: dict[str, int] = {}
+    tiles = []
+    for axis, size in zip(axes, tile, strict=True):
+        low, high = (min(end, axis.stop) for end in axis.slab(run.setup.depth(program, axis.name)))
+        outside = axis.stop - axis.first - (high - low)
+        inside = any(axis.name in case for case in region.cases)
+        plain = any(axis.name not in case for case in region.cases)
+        tiles.append(-(-((high - low) * plain + outside * inside) // size))
+        integers |= {
+            f"{axis.name}_{end}": value for end, value in zip(("low", "high", "stop"), (low, high, axis.stop), strict=True)
+        }
+    slow = axes[0].name
+    for axis, count in list(zip(axes, tiles, strict=True))[:-1]:
+        if count > LARGEST:
+            rule = f"a launch has at most {LARGEST} blocks along this axis"
+            remedy = "make the longest axis the last one"
+            raise InvalidValueError("the model", f"{axis.size} cells along {axis.name}", rule, remedy)
+    planes = tiles[0] if len(axes) == 3 else 1
+    shots = max(1, min(groups, LARGEST // max(planes, 1)))
+    integers |= {f"{slow}_tiles": planes, f"{slow}_planes": tile[0], "shot_step": shots}
+    blocks = (tiles[-1], tiles[-2] if len(tiles) > 1 else 1, planes * shots)
+    threads = (tile[-1], 1 if len(tile) - region.march < 2 else tile[-2])
+    return Shape(blocks, threads, {name: np.uint64(value) for name, value in integers.items()})
 
 
 def shares(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,8 +1,8 @@
-"""The CUDA shell: printed kernels that sweep tiles of the grid, and kernels that act at points.
+"""The CUDA shell: printed kernels that sweep a region of the grid, and kernels that act at points.
 
-A kernel belongs to a region, whose tiles are of one case or of a few: a case names the axes in whose slabs all of a tile's
-cells lie, so that the plain part and those axes' parts follow one another without a branch. A thread owns a point; in the
-interior it marches along the slowest axis with the values of its column in registers. Each value is stored once.
+A kernel belongs to a region: its case names the axes in whose slabs all of its cells lie, so that the plain part and those
+axes' parts follow one another without a branch. A thread owns a point; in the interior it marches along the slowest axis
+with the values of its column in registers. Each value is stored once.
 """
 
 import re
@@ -20,18 +20,17 @@ INDENT = "    "
 
 
 Case = frozenset[str]
-"""The axes in whose slabs all cells of a tile lie."""
+"""The axes in whose slabs a cell lies."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Tiles that one kernel sweeps.
+    """Cells that one kernel sweeps: those of one case, or of any, and each finds out which.
 
     Attributes
     ----------
     name : str
     cases : tuple of frozenset of str
-        The number of a tile's case stands in the table of tiles.
     march : bool
         Whether threads march along the slowest axis.
     """
@@ -50,17 +49,15 @@ def _name(case: Case) -> str:
 
 
 def regions(axes: tuple[str, ...], absorbing: frozenset[str], split: bool) -> list[Region]:
-    """The regions of a grid: the interior, a pair of slabs for each axis, and edges with corners; or all in one."""
+    """The regions of a grid: the interior, slabs, edges and corners, one a case; or all in one."""
     slabs = [axis for axis in axes if axis in absorbing]
     cases = [frozenset(some) for size in range(len(slabs) + 1) for some in combinations(slabs, size)]
     if not split:
         return [Region("all", tuple(cases))]
-    found = [Region(_name(case), (case,), march=_name(case) in MARCHING and len(axes) > 1) for case in cases]
-    single, edges = [r for r in found if len(r.cases[0]) < 2], tuple(c for c in cases if len(c) > 1)
-    return [*single, *([Region("edges", edges)] if edges else [])]
+    return [Region(_name(case), (case,), _name(case) in MARCHING and len(axes) > 1) for case in cases]
 
 
-def tiles_kernel(
+def sweep_kernel(
     title: str,
     names: Names,
     stage: Stage,
@@ -73,7 +70,7 @@ def tiles_kernel(
     some: bool,
     tick: str,
 ) -> str:
-    """Print the kernel that runs one stage over the tiles of a region.
+    """Print the kernel that runs one stage over a region.
 
     Parameters
     ----------
@@ -104,25 +101,18 @@ def tiles_kernel(
     channels = [f"h{k} = index(clock[1]) * channels * shots * cells + index({first_channel + k}) * shots * cells"
                 for k in range(len(kept))] if keep or image else []  # fmt: skip
     bodies = [_shots(names, stage, case, kept, keep, image, some) for case in region.cases]
-    lines = [*_place(axes, region), *_tick(tick)]
-    lines += [
-        f"if {' or '.join(f'{axis} >= {axis}_end' for axis in _threads(axes, region))}:",
-        f"{INDENT}return",
-        *channels,
-    ]
+    lines = [*_tick(tick), *_place(axes, region), *channels]
     lines += ["keeping = clock[2] == 1"] if some and channels else []
-    if len(bodies) == 1:
-        lines += bodies[0]
-    else:
-        for number, body in enumerate(bodies):
-            lines += [f"{'el' if number else ''}if case == {number}:", *_indent(body)]
+    for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
+        inside = " and ".join(f"in_{axis}" if axis in case else f"not in_{axis}" for axis in _asked(axes, region))
+        lines += [f"{'el' if number else ''}if {inside}:", *_indent(body)] if inside else body
     lines = [*_comment(stage, image), *_strides(axes, lines), *lines]
     whole = "\n".join(lines)
-    integers = ["shots", "cells", *(["channels"] if channels else []), *(["model_step"] if "model_step" in whole else [])]
-    integers += ["stride"] if tick else []
-    integers += [n for axis in axes for n in (f"n{axis}", f"{axis}_low", f"{axis}_slab") if _used(n, whole)]
+    ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab")]
+    integers = ["shots", "shot_step", "cells", "channels", "model_step", "stride", *(f"n{axis}" for axis in axes)]
+    integers = [name for name in [*integers, *ends, f"{axes[0]}_tiles", f"{axes[0]}_planes"] if _used(name, whole)]
     clocks = [*(["clock"] if "clock[" in whole else []), *(["clock_next"] if tick else [])]
-    given = ["tiles", *clocks, *names.arrays, *dict.fromkeys(integers), *names.scalars]
+    given = [*clocks, *names.arrays, *integers, *names.scalars]
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *_indent(lines)])
 
 
@@ -144,8 +134,7 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     else:
         inner += body
     kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
-    start = [*kept_at, "shot = index(cuda.blockIdx.y)", "while shot < shots:"]
-    return [*start, *_indent([*inner, "shot += index(cuda.gridDim.y)"])]
+    return [*kept_at, "while shot < shots:", *_indent([*inner, "shot += shot_step"])]
 
 
 def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
@@ -228,30 +217,48 @@ def _queue(names: Names) -> _Queue:
     return _Queue(before, load, shift)
 
 
-def _threads(axes: tuple[str, ...], region: Region) -> tuple[str, ...]:
-    """The axes along which a block's threads lie, the fastest last."""
-    return axes[1:] if region.march else axes[-2:]
+def _asked(axes: tuple[str, ...], region: Region) -> list[str]:
+    """The axes for which a cell of the region must find out whether it lies in a slab."""
+    return [axis for axis in axes if len({axis in case for case in region.cases}) > 1]
 
 
 def _place(axes: tuple[str, ...], region: Region) -> list[str]:
-    """Where this thread works: its cell or column, from the block's entry in the table of tiles."""
-    lines = [f"tile = index(cuda.blockIdx.x) * n{2 * len(axes) + 1}"]
-    lines += [f"case = tiles[tile + n{2 * len(axes)}]"] if len(region.cases) > 1 else []
-    threads = _threads(axes, region)
-    for position, axis in enumerate(axes):
-        begin, end = (f"index(tiles[tile{f' + n{k}' if k else ''}])" for k in (2 * position, 2 * position + 1))
-        lines.append(
-            f"{axis}_begin, {axis}_end = {begin}, {end}" if axis in threads or region.march else f"{axis} = {begin}"
-        )
-        if axis in threads:
-            lines.append(f"{axis} = {axis}_begin + index(cuda.threadIdx.{'x' if axis == axes[-1] else 'y'})")
-    return lines
+    """Which cell or column is this thread's, and which shot comes first.
+
+    Blocks lie along x, along the axis before it, and, by their third index, along z in 3-D and along shots.
+    """
+    lines = ["shot = index(cuda.blockIdx.z)"]
+    if len(axes) == 3:
+        slow = axes[0]
+        lines = ["tile, shot = index(cuda.blockIdx.z), n0", f"if tile >= {slow}_tiles:"]
+        lines += [f"{INDENT}shot = tile // {slow}_tiles", f"{INDENT}tile -= shot * {slow}_tiles"]
+    for axis, place in zip(reversed(axes), "xyz", strict=False):
+        block, thread = f"index(cuda.blockIdx.{place})", f"index(cuda.threadIdx.{place})"
+        at = "tile" if place == "z" else f"{block} * index(cuda.blockDim.{place}) + {thread}"
+        if region.march and axis == axes[0]:
+            start = "tile" if place == "z" else block
+            lines.append(f"{axis}_begin = {axis}_low + {start} * {axis}_planes")
+            lines.append(f"{axis}_end = min({axis}_begin + {axis}_planes, {axis}_high)")
+            continue
+        first, last = _range(axis, region)
+        lines += [f"{axis} = {at} + {axis}_{first}"]
+        if first == "first" and axis not in _asked(axes, region):
+            lines += [f"if {axis} >= {axis}_low:", f"{INDENT}{axis} += {axis}_high - {axis}_low"]
+        lines += [f"if {axis} >= {axis}_{last}:", f"{INDENT}return"]
+    return [*lines, *(f"in_{axis} = {axis} < {axis}_low or {axis} >= {axis}_high" for axis in _asked(axes, region))]
+
+
+def _range(axis: str, region: Region) -> tuple[str, str]:
+    """Names of the first cell along an axis and of the one after the last."""
+    return ("first", "stop") if any(axis in case for case in region.cases) else ("low", "high")
 
 
 def _tick(tick: str) -> list[str]:
     if not tick:
         return []
-    first = "cuda.blockIdx.x == 0 and cuda.blockIdx.y == 0 and cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0"
+    first = " and ".join(
+        f"cuda.{index} == 0" for index in ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y")
+    )
     step = [f"step = clock[0] {tick} 1", "clock_next[0], clock_next[1] = step, step // stride"]
     return [f"if {first}:", *_indent([*step, "clock_next[2] = 1 if step % stride == 0 else 0"])]
 

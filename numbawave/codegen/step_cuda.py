@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
-from numbawave.codegen.shell_cuda import points_kernel, regions, tiles_kernel
+from numbawave.codegen.shell_cuda import points_kernel, regions, sweep_kernel
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint
@@ -40,7 +40,7 @@ def forward_text(
         page.points(points.record(field_))
     for position, stage in enumerate(program.stages):
         first = sum(len(forms) for forms in kept[:position])
-        page.tiles(f"forward_{position}", stage, kept[position], first)
+        page.sweep(f"forward_{position}", stage, kept[position], first)
         page.rotate(stage)
         for task in points.injections(page.names, stage):
             page.points(task)
@@ -77,7 +77,7 @@ def adjoint_text(
         late = all(stage.buffered(f) for f in stage.fields if f.slab is None)
         for task in [] if late else images:
             page.points(task)
-        page.tiles(f"adjoint_{place}", stage, kept[place], first)
+        page.sweep(f"adjoint_{place}", stage, kept[place], first)
         for task in images if late else []:
             page.points(task)
         page.rotate(stage)
@@ -112,7 +112,7 @@ class _Page:
         self.kernels.append(points_kernel(title, self.names, task, self.shared))
         self._launch("points", title, -1)
 
-    def tiles(self, name: str, stage: Stage, kept: Sequence[Form], channel: int) -> None:
+    def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int) -> None:
         """The kernels of a stage, one a region."""
         used = self.history != "none" and bool(kept)
         forward = self.tick == "+"
@@ -120,7 +120,7 @@ class _Page:
             names, title = Names(self.program.axes, self.accuracy, self.constants), f"{name}_{region.name}"
             tick = "" if self.stages else self.tick  # all regions of the first stage: any of them may be empty
             self.kernels.append(
-                tiles_kernel(title, names, stage, region, kept, channel, keep=used and forward,
+                sweep_kernel(title, names, stage, region, kept, channel, keep=used and forward,
                              image=used and not forward, some=self.history == "some", tick=tick)
             )  # fmt: skip
             self._launch(region.name, title, self.stages)

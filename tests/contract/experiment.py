@@ -297,7 +297,7 @@ CUDA = [
             (2, {"together": False, "batched": True, "shots": 3}),
             (3, {"together": False, "steps": 4}),
             (2, {"shape": (1, 1), "shots": 1}),
-            (2, {"shape": (1, 1), "shots": 3, "steps": 4}),
+            (2, {"shape": (1, 1), "shots": 5, "steps": 4}),
             (3, {"accuracy": 2, "shape": (1, 1, 1), "steps": 4}),
             (3, {"accuracy": 6, "widths": ((2, 0), (0, 1), (0, 0)), "shots": 1, "steps": 4, "stride": 3}),
             (3, {"accuracy": 8, "widths": ((0, 0), (0, 0), (0, 0)), "shots": 1, "steps": 3, "dtype": "float32"}),

@@ -18,11 +18,11 @@ INTEGERS = {"tiles": "int32", "stride": "int64"}
 def kernels(equation: str, ndim: int, direction: str, real: str, accuracy: int = 4) -> dict[str, FunctionType]:
     from numbawave.backends.cuda import source
 
-    found = {}
-    for split in (True, False):
-        text = source(setup(equation, ndim, frozenset("zyx"[-ndim:]), accuracy, False), direction, "some", real, split)
-        module = load(f"ptx_{equation}", text)
-        found |= {name: value.py_func for name, value in vars(module).items() if hasattr(value, "py_func")}
+    found, known = {}, setup(equation, ndim, frozenset("zyx"[-ndim:]), accuracy, False)
+    for title, split, shared in (("regions", True, True), ("whole", False, False)):
+        module = load(f"ptx_{equation}", source(known, direction, "some", real, split, shared))
+        printed = {name: value.py_func for name, value in vars(module).items() if hasattr(value, "py_func")}
+        found |= {f"{title}: {name}": function for name, function in printed.items()}
     return found
 
 
@@ -33,7 +33,7 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
     found: list[object] = []
     for name in function.__code__.co_varnames[: function.__code__.co_argcount]:
         points = re.match(r"(clock|first_|order_|cells_|receivers_|model_cells_|model_receivers_)", name)
-        scalar = re.fullmatch(r"shots|cells|channels|model_step|n[zyx]|[zyx]_(low|high|slab)", name)
+        scalar = re.fullmatch(r"shots|cells|channels|(model|shot)_step|n[zyx]|[zyx]_\w+", name)
         kind = getattr(types, INTEGERS.get(name, "int64" if points else "uint64" if scalar else real))
         found.append(kind if scalar or name == "stride" or name.startswith("per_") else kind[::1])
     return tuple(found)
