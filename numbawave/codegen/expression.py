@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -33,7 +34,8 @@ Shift = tuple[int, ...]
 class Names:
     """What one printed module has used so far: constants, and the arrays and scalars of the function in hand.
 
-    Along ``march``, if there is such an axis, a thread keeps the values of its column: ``queued`` says which, by field.
+    Along ``march``, if there is such an axis, a thread keeps values of its column: ``queued`` says which, by field, and
+    ``ahead`` which elements it reads one plane early, by what they are called.
     """
 
     axes: tuple[str, ...]
@@ -43,6 +45,7 @@ class Names:
     scalars: dict[str, None] = field(default_factory=dict)
     march: str | None = None
     queued: dict[str, set[int]] = field(default_factory=dict)
+    ahead: dict[str, str] = field(default_factory=dict)
 
     def array(self, name: str) -> str:
         """Use an array argument."""
@@ -76,6 +79,15 @@ class Names:
     def column(self, name: str, k: int) -> str:
         """A field's value ``k`` cells further on along the marching axis."""
         return f"{name}_{self.march}{'p' if k > 0 else 'm'}{abs(k)}" if k else f"{name}_here"
+
+    def early(self, element: str) -> str:
+        """An element that no neighbour reads, by the name under which a marching thread has it already."""
+        if self.march is None:
+            return element
+        array, _, index = element.partition("[")
+        name = "_".join([array, *re.findall(r"h(\d+)", index), "now"])
+        self.ahead[name] = element
+        return name
 
     def queue(self, form: Read, shift: Shift) -> str | None:
         """The name of a value that a marching thread keeps, None for any other."""
@@ -171,7 +183,8 @@ class Body:
                 return queued
             name = f"{form.field.name}_next" if form.level else form.field.name
             index = "i" if form.field.slab is None else f"j_{form.field.slab}"
-            return f"{self.names.array(name)}[{self.names.offset(index, shift)}]"
+            element = f"{self.names.array(name)}[{self.names.offset(index, shift)}]"
+            return self.names.early(element) if form.level else element
         if isinstance(form, Named):
             return self._value(form.form, shift)
         if isinstance(form, Derivative):
@@ -201,7 +214,8 @@ class Body:
     def _coefficient(self, factor: Parameter | Profile, shift: Shift) -> str:
         name = self.names.array(factor.name)
         if isinstance(factor, Parameter):
-            return f"{name}[{self.names.offset('m', shift)}]"
+            element = f"{name}[{self.names.offset('m', shift)}]"
+            return element if any(shift) else self.names.early(element)
         k = shift[self.names.axes.index(factor.axis)]
         return f"{name}[{factor.axis}{f' {chr(43) if k > 0 else chr(45)} n{abs(k)}' if k else ''}]"
 

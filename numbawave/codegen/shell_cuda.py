@@ -120,8 +120,8 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     """A thread's work for every shot in one case."""
     axes, march = names.axes, names.march
     body = _point(names, stage, case, kept, keep, image, some)
-    text = "\n".join(body)
     carried = _queue(names)
+    text = "\n".join([*carried.before, *body])
     slabs = [axis for axis in axes if f"[j_{axis}" in text]
     inner = [f"{march} = {march}_begin"] if march else []
     inner += [f"i = {_flat(axes)}", *(["m = shot * model_step + " + _flat(axes, lead="")] if "[m" in text else [])]
@@ -180,9 +180,19 @@ def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
             fresh = store.target + store.factor not in stores
             stores.setdefault(store.target + store.factor, Store(store.target, local, store.added, store.factor))
             lines += [f"{local} {'=' if fresh else '+='} {store.value}"] if local != store.value else []
+    if names.march and image and not some:
+        stores = {key: _early(names, store) for key, store in stores.items()}
     at_times = [str(s) for s in stores.values() if some and (s.factor or s.array == "history")]
     always = [str(s) for s in stores.values() if str(s) not in at_times]
     return [*lines, *always, *(["if keeping:", *_indent(at_times)] if at_times else [])]
+
+
+def _early(names: Names, store: Store) -> Store:
+    """An image whose gradient and history a marching thread has read already."""
+    if not store.factor:
+        return store
+    channel = names.early(store.factor.removesuffix(" * "))
+    return Store(store.target, f"{names.early(store.target)} + {channel} * {store.value}", False)
 
 
 def _local(store: Store, stores: dict[str, Store]) -> str:
@@ -214,6 +224,10 @@ def _queue(names: Names) -> _Queue:
         before += [f"{value[k]} = {place[k]}" for k in span[:-1]]
         load.append(f"{value[span[-1]]} = {place[span[-1]]}")
         shift += [f"{value[k]} = {value[k + 1]}" for k in span[:-1]]
+    for name, element in sorted(names.ahead.items()):
+        before.append(f"{name} = {element}")
+        load.append(f"{name.removesuffix('now')}then = {element[:-1]} + {names.march}1]")
+        shift.append(f"{name} = {name.removesuffix('now')}then")
     return _Queue(before, load, shift)
 
 
