@@ -32,6 +32,9 @@ PACKAGES = {"numba_cuda": "numba.cuda", "numba_cuda_mlir": "numba_cuda_mlir.cuda
 SPLIT_CELLS = 400_000
 """From so many cells of all shots on, interior, slabs and edges have kernels of their own."""
 
+COPIED_CELLS = 1_000_000
+"""Cells of all copies of a gradient, at most."""
+
 FEW_STEPS = 6
 """Up to so many steps are launched one by one: making a graph would take longer."""
 
@@ -163,8 +166,12 @@ class Steps:
         self.run, self.program, self.module, self.arrays, self.sign = run, program, module, arrays, sign
         self.values = grid_values(run, program)
         self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
-        shared = history and sign < 0 and not run.batched  # a gradient to which every shot adds, in their order
-        groups = 1 if shared else run.shots
+        # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
+        shared = history and sign < 0 and not run.batched
+        groups = max(1, min(run.shots, COPIED_CELLS // run.grid.cells)) if shared else run.shots
+        self.values["gradient_step"] = np.uint64(run.grid.cells if shared else 0)
+        names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
+        self.copies = {name: run.space.zeros(groups, run.grid.cells) for name in names} if shared and groups > 1 else {}
         self.shapes = {name: launch_shape(run, program, region, groups) for name, region in regions.items()}
         self.tables = self._tables()
         self.pair: list[Launch] = []
@@ -176,7 +183,7 @@ class Steps:
             stream, steps = self._stream(), last - first
             if not self.pair:
                 self._set_clock(first if self.sign > 0 else last - 1)
-                names = self.arrays | self.tables
+                names = self.arrays | self.tables | self.copies
                 self.pair = [*self._step(names, 0), *self._step(names, 1)]
                 with one_process(self.module):
                     steps -= self._launch(min(steps, 2), stream)
@@ -185,6 +192,8 @@ class Steps:
                 self.graph.launch(steps // 2, stream)
                 steps %= 2
             self._launch(steps, stream)
+            for name in self.copies if first == 0 else ():
+                self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
         exchange(self.program, self.arrays, last - first)
 
     def _launch(self, steps: int, stream: Any) -> int:

@@ -7,7 +7,7 @@ with the values of its column in registers. Each value is stored once.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from numbawave.codegen.expression import Names
@@ -109,7 +109,16 @@ def sweep_kernel(
     lines = [*_comment(stage, image), *_strides(axes, lines), *lines]
     whole = "\n".join(lines)
     ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab")]
-    integers = ["shots", "shot_step", "cells", "channels", "model_step", "stride", *(f"n{axis}" for axis in axes)]
+    integers = [
+        "shots",
+        "shot_step",
+        "cells",
+        "channels",
+        "model_step",
+        "gradient_step",
+        "stride",
+        *(f"n{axis}" for axis in axes),
+    ]
     integers = [name for name in [*integers, *ends, f"{axes[0]}_tiles", f"{axes[0]}_planes"] if _used(name, whole)]
     clocks = [*(["clock"] if "clock[" in whole else []), *(["clock_next"] if tick else [])]
     given = [*clocks, *names.arrays, *integers, *names.scalars]
@@ -124,8 +133,9 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     text = "\n".join([*carried.before, *body])
     slabs = [axis for axis in axes if f"[j_{axis}" in text]
     inner = [f"{march} = {march}_begin"] if march else []
-    inner += [f"i = {_flat(axes)}", *(["m = shot * model_step + " + _flat(axes, lead="")] if "[m" in text else [])]
-    inner += [f"j_{axis} = {_flat(axes, axis)}" for axis in slabs]
+    inner += ["i = shot * cells + cell", *(["m = shot * model_step + cell"] if "[m" in text or "[g]" in text else [])]
+    inner += ["g = m + copy"] if "[g]" in text else []
+    inner += [f"j_{axis} = shot * ({_stride(axes, None, axis)}) + cell_{axis}" for axis in slabs]
     if march:
         moves = [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
         # A while loop: compilers then turn each index into a pointer that moves, which a range hides from them.
@@ -134,7 +144,13 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     else:
         inner += body
     kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
-    return [*kept_at, "while shot < shots:", *_indent([*inner, "shot += shot_step"])]
+    start = [
+        *kept_at,
+        f"cell = {_flat(axes, None, march)}",
+        *(f"cell_{axis} = {_flat(axes, axis, march)}" for axis in slabs),
+    ]
+    start += ["copy = shot * gradient_step"] if "[g]" in text else []
+    return [*start, "while shot < shots:", *_indent([*inner, "shot += shot_step"])]
 
 
 def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
@@ -175,7 +191,7 @@ def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     for axis in (None, *(axis for axis in names.axes if axis in case & stage.slabs())):
         done = sweep(names, stage, axis, kept, keep, image)
         lines += done.lines
-        for store in done.stores:
+        for store in (_copied(store) for store in done.stores):
             local = _local(store, stores)
             fresh = store.target + store.factor not in stores
             stores.setdefault(store.target + store.factor, Store(store.target, local, store.added, store.factor))
@@ -185,6 +201,11 @@ def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     at_times = [str(s) for s in stores.values() if some and (s.factor or s.array == "history")]
     always = [str(s) for s in stores.values() if str(s) not in at_times]
     return [*lines, *always, *(["if keeping:", *_indent(at_times)] if at_times else [])]
+
+
+def _copied(store: Store) -> Store:
+    """An image goes to the copy of the gradient that belongs to the thread's first shot."""
+    return replace(store, target=store.target.replace("[m]", "[g]")) if store.factor else store
 
 
 def _early(names: Names, store: Store) -> Store:
@@ -282,23 +303,26 @@ def _comment(stage: Stage, image: bool) -> list[str]:
     return lines + [f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image]
 
 
-def _flat(axes: tuple[str, ...], slab: str | None = None, lead: str = "shot") -> str:
-    """Flat index of a cell in the grid, or in an array that keeps only the slabs of one axis."""
-    text = lead
+def _flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
+    """Flat index of a cell or a column's first in one shot's grid, or in an array that keeps the slabs of one axis."""
+    text = ""
     for axis in axes:
-        size, place = (f"{axis}_slab", f"{axis}_kept") if axis == slab else (f"n{axis}", axis)
+        place = f"{axis}_kept" if axis == slab else f"{axis}_begin" if axis == march else axis
+        size = f"{axis}_slab" if axis == slab else f"n{axis}"
         text = f"({text}) * {size} + {place}" if " " in text else f"{text} * {size} + {place}" if text else place
     return text
 
 
 def _indices(text: str) -> list[tuple[str, str | None]]:
     """Every index that moves with the march, and the axis whose slabs alone its arrays keep."""
-    found: list[tuple[str, str | None]] = [("i", None), *([("m", None)] if "[m" in text else [])]
+    found: list[tuple[str, str | None]] = [("i", None)]
+    found += [(name, None) for name in "mg" if f"[{name}" in text]
     return found + [(f"j_{axis}", axis) for axis in "zyx" if f"[j_{axis}" in text]
 
 
-def _stride(axes: tuple[str, ...], march: str, slab: str | None) -> str:
-    faster = axes[axes.index(march) + 1 :]
+def _stride(axes: tuple[str, ...], after: str | None, slab: str | None) -> str:
+    """Cells from one index along an axis to the next, or of all axes for None."""
+    faster = axes[axes.index(after) + 1 :] if after else axes
     return " * ".join(f"{axis}_slab" if axis == slab else f"n{axis}" for axis in faster) or "n1"
 
 
