@@ -207,12 +207,13 @@ class Steps:
         return cuda.external_stream(address) if address else 0 if simulated() else cuda.default_stream()
 
     def _tables(self) -> dict[str, Any]:
-        """Arrays that kernels read besides the run's own: tiles, and points in the order of their cells."""
-        found = {name: self.run.space.upload(cells) for name, cells in self.run.cells.items()}
+        """Arrays that kernels read besides the run's own: points, and their order by cells where they share some."""
+        wanted = {name for _, what, *rest in self.module.STEP if rest for name in _arguments(what)}
+        found = dict(self.run.cells)
         for name, cells in self.run.cells.items():
-            first, order = shares(cells)
-            found |= {f"first_{name}": self.run.space.upload(first), f"order_{name}": self.run.space.upload(order)}
-        return found
+            if f"first_{name}" in wanted:
+                found[f"first_{name}"], found[f"order_{name}"] = shares(cells)
+        return {name: self.run.space.upload(found[name]) for name in wanted & found.keys()}
 
     def _set_clock(self, step: int) -> None:
         now = np.array([step, step // self.run.stride, step % self.run.stride == 0], np.int64)

@@ -163,6 +163,9 @@ def _backend(name: str, model: torch.Tensor, argument: str) -> Backend:
     if (chosen == "cuda") != (device == "cuda") and not (chosen == "cuda" and simulated()):
         remedy = f'move it: {argument}.to("{"cuda" if chosen == "cuda" else "cpu"}"), or leave backend out'
         raise BackendError("backend", name, f"{argument} lies on {model.device}", remedy)
+    if device == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise BackendError("backend", chosen, "a run is replayed from CUDA graphs of its own and reads its inputs' values",
+                           "call it outside torch.cuda.graph")  # fmt: skip
     return BACKENDS[chosen]()
 
 
