@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks no-compiler bench check clean
+.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks no-compiler bench bench-gpu check clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ no-compiler: .venv/package.stamp  ## prove that installing needs no compiler
 
 bench: .venv/tools.stamp  ## time numbawave beside the reference peer
 	@$(PY) tests/benchmarks/against_peer.py
+
+bench-gpu: .venv/tools.stamp  ## time numbawave beside the reference peer on a GPU
+	@$(PY) tests/benchmarks/gpu_against_peer.py
 
 check: lint types imports no-compiler notebooks test-sim test  ## all of the checks, tests last
 

@@ -17,7 +17,7 @@ from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Direction, exchange, grid_values
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
 from numbawave.codegen.module_cache import load, one_process
-from numbawave.codegen.shell_cuda import Region
+from numbawave.codegen.region import Region
 from numbawave.codegen.step_cuda import adjoint_text, forward_text
 from numbawave.errors import BackendError
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from numbawave.codegen.shell_cuda import Region, regions
+from numbawave.codegen.region import Region, regions
 from numbawave.errors import InvalidValueError
 
 LARGEST = 65_535

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
-from numbawave.codegen.shell_cuda import points_kernel, regions, sweep_kernel
+from numbawave.codegen.region import regions
+from numbawave.codegen.shell_cuda import points_kernel, sweep_kernel
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint

@@ -51,7 +51,17 @@ def check_speed(argument: str, array: _Array, ndim: int) -> tuple[float, float]:
 
 
 def extremes_are_fine(lowest: float, highest: float) -> bool:
-    """Whether speeds between these two can be run; NaN among them makes both NaN."""
+    """Whether speeds between these two can be run.
+
+    Parameters
+    ----------
+    lowest, highest : float
+        NaN where one of the speeds is.
+
+    Returns
+    -------
+    bool
+    """
     return 0 < lowest <= highest < np.inf and highest <= _LARGEST_RATIO * lowest
 
 

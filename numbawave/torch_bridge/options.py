@@ -52,7 +52,7 @@ class Options:
         Raise where a result holds NaN or infinity.
     progress : bool
         Show a progress bar where standard error is a terminal.
-    backend : {"auto", "cpu", "reference"}
+    backend : {"auto", "cpu", "cuda", "reference"}
         What runs the kernels; "auto" takes the one of the model's device.
     """
 

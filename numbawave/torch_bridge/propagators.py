@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from tqdm import tqdm
@@ -218,6 +218,7 @@ def kernel_source(
     direction: str = "forward",
     gradient: bool = True,
     absorbing: str | None = None,
+    backend: str = "cpu",
 ) -> str:
     """The text of the kernels that run.
 
@@ -233,6 +234,8 @@ def kernel_source(
         Whether history for the model's gradient is kept or read.
     absorbing : str, optional
         The axes with absorbing layers, such as "zx"; all unless given.
+    backend : {"cpu", "cuda"}
+        For "cuda" the kernels of a grid that is large enough for one a region.
 
     Returns
     -------
@@ -244,7 +247,7 @@ def kernel_source(
     InvalidValueError
         If a name is unknown.
     """
-    from numbawave.backends.cpu import source
+    from numbawave.codegen import loop_cpu, step_cuda
     from numbawave.engine.setup import setup
     from numbawave.grid.axes import axis_names
 
@@ -252,10 +255,20 @@ def kernel_source(
         ("equation", equation, sorted(EQUATIONS)),
         ("dtype", dtype, ["float32", "float64"]),
         ("direction", direction, ["forward", "adjoint"]),
+        ("backend", backend, ["cpu", "cuda"]),
     ):
         if value not in known:
             raise InvalidValueError(argument, value, f"is one of {', '.join(known)}", "choose one of these")
     axes = frozenset(axis_names(ndim) if absorbing is None else absorbing)
     if not axes <= set(axis_names(ndim)):
         raise InvalidValueError("absorbing", absorbing, f"holds axes of {', '.join(axis_names(ndim))}", "choose from these")
-    return source(setup(EQUATIONS[equation], ndim, accuracy, axes), direction, "every" if gradient else "none", dtype)
+    found = setup(EQUATIONS[equation], ndim, accuracy, axes)
+    history: Literal["every", "none"] = "every" if gradient else "none"
+    records = tuple(record.name for record in found.forward.records)
+    if backend == "cuda":
+        if direction == "forward":
+            return step_cuda.forward_text(found.forward, found.kept, history, accuracy, dtype, split=True, shared=False)
+        return step_cuda.adjoint_text(found.adjoint, records, history, accuracy, dtype, split=True, shared=False)
+    if direction == "forward":
+        return loop_cpu.forward_text(found.forward, found.kept, history, accuracy, dtype)
+    return loop_cpu.adjoint_text(found.adjoint, records, history, accuracy, dtype)

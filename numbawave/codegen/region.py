@@ -1,0 +1,79 @@
+"""Regions of the grid on a CUDA device: which cells a kernel sweeps, and how a thread finds its own."""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+INDENT = "    "
+
+Case = frozenset[str]
+"""The axes in whose slabs a cell lies."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Cells that one kernel sweeps: those of one case, or of any, and each finds out which.
+
+    Attributes
+    ----------
+    name : str
+    cases : tuple of frozenset of str
+    march : bool
+        Whether threads march along the slowest axis.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    march: bool = False
+
+
+MARCHING = {"interior"}
+"""Regions where marching pays: elsewhere it takes registers that more threads need more."""
+
+
+def _name(case: Case) -> str:
+    return "".join(sorted(case)) or "interior"
+
+
+def regions(axes: tuple[str, ...], absorbing: frozenset[str], split: bool) -> list[Region]:
+    """The regions of a grid: the interior, slabs, edges and corners, one a case; or all in one."""
+    slabs = [axis for axis in axes if axis in absorbing]
+    cases = [frozenset(some) for size in range(len(slabs) + 1) for some in combinations(slabs, size)]
+    if not split:
+        return [Region("all", tuple(cases))]
+    return [Region(_name(case), (case,), _name(case) in MARCHING and len(axes) > 1) for case in cases]
+
+
+def asked(axes: tuple[str, ...], region: Region) -> list[str]:
+    """The axes for which a cell of the region must find out whether it lies in a slab."""
+    return [axis for axis in axes if len({axis in case for case in region.cases}) > 1]
+
+
+def place(axes: tuple[str, ...], region: Region) -> list[str]:
+    """Which cell or column is this thread's, and which shot comes first.
+
+    Blocks lie along x, along the axis before it, and, by their third index, along z in 3-D and along shots.
+    """
+    lines = ["shot = index(cuda.blockIdx.z)"]
+    if len(axes) == 3:
+        slow = axes[0]
+        lines = ["tile, shot = index(cuda.blockIdx.z), n0", f"if tile >= {slow}_tiles:"]
+        lines += [f"{INDENT}shot = tile // {slow}_tiles", f"{INDENT}tile -= shot * {slow}_tiles"]
+    for axis, place in zip(reversed(axes), "xyz", strict=False):
+        block, thread = f"index(cuda.blockIdx.{place})", f"index(cuda.threadIdx.{place})"
+        at = "tile" if place == "z" else f"{block} * index(cuda.blockDim.{place}) + {thread}"
+        if region.march and axis == axes[0]:
+            start = "tile" if place == "z" else block
+            lines.append(f"{axis}_begin = {axis}_low + {start} * {axis}_planes")
+            lines.append(f"{axis}_end = min({axis}_begin + {axis}_planes, {axis}_high)")
+            continue
+        first, last = ends_of(axis, region)
+        lines += [f"{axis} = {at} + {axis}_{first}"]
+        if first == "first" and axis not in asked(axes, region):
+            lines += [f"if {axis} >= {axis}_low:", f"{INDENT}{axis} += {axis}_high - {axis}_low"]
+        lines += [f"if {axis} >= {axis}_{last}:", f"{INDENT}return"]
+    return [*lines, *(f"in_{axis} = {axis} < {axis}_low or {axis} >= {axis}_high" for axis in asked(axes, region))]
+
+
+def ends_of(axis: str, region: Region) -> tuple[str, str]:
+    """Names of the first cell along an axis and of the one after the last."""
+    return ("first", "stop") if any(axis in case for case in region.cases) else ("low", "high")
