@@ -201,12 +201,11 @@ class Run:
         advance = self.backend.loop(self, direction, arrays, history)
         # An even number of steps leaves rotating buffers as they were, which a backend may make use of.
         chunk = max(2, self.backend.chunk // (self.grid.cells * self.shots) // 2 * 2)
-        starts = range(0, self.steps, chunk)
-        for first in reversed(starts) if direction == "adjoint" else starts:
-            last = min(first + chunk, self.steps)
-            advance(first, last)
+        for done in range(0, self.steps, chunk):
+            rest = min(done + chunk, self.steps)
+            advance(*((done, rest) if direction == "forward" else (self.steps - rest, self.steps - done)))
             if self.report is not None:
-                self.report(last - first)
+                self.report(rest - done)
 
     def _scaled(self, parameters: Given, name: str, field_: Field, cotangent: Any) -> Any:
         """Where the adjoint of a state's array starts."""

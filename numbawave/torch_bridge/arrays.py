@@ -80,7 +80,9 @@ def plain_view(value: torch.Tensor) -> torch.Tensor:
 
 def numpy_view(value: torch.Tensor) -> NDArray[Any]:
     """The tensor's own memory as a NumPy array; a copy where it lies on a device."""
-    return plain_view(value).cpu().numpy()
+    with torch._C._DisableFuncTorch():
+        array: NDArray[Any] = plain_view(value).cpu().numpy()
+    return array
 
 
 def give_back(like: Any) -> Callable[[torch.Tensor], Any]:
