@@ -12,7 +12,7 @@ from tests.contract.experiment import UPDATES, setup
 cuda = pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]")
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 CASES = [(equation, ndim, direction) for equation in UPDATES for ndim in (2, 3) for direction in ("forward", "adjoint")]
-INTEGERS = {"tiles": "int32", "stride": "int64"}
+INTEGERS = {"stride": "int64"}
 
 
 def kernels(equation: str, ndim: int, direction: str, real: str, accuracy: int = 4) -> dict[str, FunctionType]:
@@ -33,30 +33,28 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
     found: list[object] = []
     for name in function.__code__.co_varnames[: function.__code__.co_argcount]:
         points = re.match(r"(clock|first_|order_|cells_|receivers_|model_cells_|model_receivers_)", name)
-        scalar = re.fullmatch(r"shots|cells|channels|(model|shot)_step|n[zyx]|[zyx]_\w+", name)
+        scalar = re.fullmatch(r"shots|cells|channels|(model|shot|gradient)_step|n[zyx]|[zyx]_\w+", name)
         kind = getattr(types, INTEGERS.get(name, "int64" if points else "uint64" if scalar else real))
         found.append(kind if scalar or name == "stride" or name.startswith("per_") else kind[::1])
     return tuple(found)
 
 
-@pytest.mark.parametrize("cc", [(7, 5), (8, 0), (9, 0)])
-@pytest.mark.parametrize(("equation", "ndim", "direction"), CASES)
+@pytest.mark.parametrize(
+    ("equation", "ndim", "direction", "cc", "accuracy"),
+    [
+        *((equation, ndim, direction, (9, 0), 4) for equation, ndim, direction in CASES),
+        *(("scalar", 3, direction, cc, 4) for direction in ("forward", "adjoint") for cc in ((7, 5), (8, 0))),
+        *(("scalar", 2, "adjoint", (9, 0), accuracy) for accuracy in (2, 6, 8)),
+    ],
+)
 def test_single_precision_stays_single_and_in_registers(
-    equation: str, ndim: int, direction: str, cc: tuple[int, int]
+    equation: str, ndim: int, direction: str, cc: tuple[int, int], accuracy: int
 ) -> None:
-    for name, function in kernels(equation, ndim, direction, "float32").items():
+    for name, function in kernels(equation, ndim, direction, "float32", accuracy).items():
         text, _ = cuda.compile_ptx(function, signature(function, "float32"), cc=cc)
         assert ".f64" not in text, name
         assert ".local" not in text, name
         assert ".entry" in text
-
-
-@pytest.mark.parametrize("accuracy", [2, 6, 8])
-def test_other_accuracies_stay_single_too(accuracy: int) -> None:
-    for name, function in kernels("scalar", 3, "adjoint", "float32", accuracy).items():
-        text, _ = cuda.compile_ptx(function, signature(function, "float32"), cc=(9, 0))
-        assert ".f64" not in text, name
-        assert ".local" not in text, name
 
 
 def test_double_precision_compiles() -> None:
