@@ -83,6 +83,17 @@ def test_both_forms_of_a_grids_kernels_equal_the_oracle(case: Case, cells: int, 
     assert_oracles(Experiment(replace(case, shots=2 if case.ndim == 2 else 1, steps=4)))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("case", marked(case for case in PLAIN_CUDA if case.ndim < 3))
+def test_fewer_copies_of_a_gradient_than_shots_equal_the_oracle(
+    case: Case, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment(replace(case, shots=5, steps=3))
+    monkeypatch.setattr("numbawave.backends.cuda.COPIED_CELLS", groups * experiment.run.grid.cells)
+    assert_oracles(experiment)
+
+
 @pytest.mark.parametrize("case", marked(c for c in COMPILED if c.ndim == 2 and c.accuracy == 4))
 def test_keeping_history_changes_no_result(case: Case) -> None:
     experiment = Experiment(case)
