@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import numba
@@ -18,7 +17,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
 from numbawave.backends.base import Advance, Direction, exchange, grid_values
-from numbawave.codegen.loop_cpu import History, adjoint_text, forward_text
+from numbawave.codegen.loop_cpu import History
+from numbawave.codegen.loop_cpu import source as source
 from numbawave.codegen.module_cache import load
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -96,15 +96,6 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         numba.set_num_threads(before)
-
-
-@lru_cache(maxsize=256)
-def source(setup: Any, direction: str, history: History, real: str) -> str:
-    """The text of a loop over time: ``direction`` is "forward" or "adjoint"."""
-    if direction == "forward":
-        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real)
-    records = tuple(record.name for record in setup.forward.records)
-    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real)
 
 
 class Cpu:

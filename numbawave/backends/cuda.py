@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from numbawave.backends.base import Advance, Direction, exchange, grid_values
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
 from numbawave.codegen.module_cache import load, one_process
 from numbawave.codegen.region import Region
-from numbawave.codegen.step_cuda import adjoint_text, forward_text
+from numbawave.codegen.step_cuda import source as source
 from numbawave.errors import BackendError
 
 if not simulated():
@@ -59,15 +58,6 @@ def kernel(function: Callable[..., Any]) -> Any:
     path = function.__code__.co_filename
     cached = not simulated() and os.path.isfile(path) and os.access(os.path.dirname(path), os.W_OK)
     return cuda.jit(cache=True)(function) if cached else cuda.jit(function)
-
-
-@lru_cache(maxsize=256)
-def source(setup: Any, direction: Direction, history: str, real: str, split: bool, shared: bool) -> str:
-    """The text of the kernels of a step."""
-    if direction == "forward":
-        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split, shared)
-    records = tuple(record.name for record in setup.forward.records)
-    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split, shared)
 
 
 @contextmanager

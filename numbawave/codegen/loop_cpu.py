@@ -1,12 +1,13 @@
 """The loop over time on the CPU: record, sweep, inject; and back: tap, sweep, add residuals."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
+from numbawave.codegen.layout import module_head
 from numbawave.codegen.shell_cpu import axis_integers, row_arguments, rows_function
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
@@ -14,6 +15,15 @@ from numbawave.stencil.transpose import Adjoint
 
 History = Literal["none", "every", "some"]
 """Whether kernels touch history: never, in every step, or in one step of several."""
+
+
+@lru_cache(maxsize=256)
+def source(setup: Any, direction: str, history: History, real: str) -> str:
+    """The text for a setup: ``direction`` is "forward" or "adjoint"."""
+    if direction == "forward":
+        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real)
+    records = tuple(record.name for record in setup.forward.records)
+    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real)
 
 
 def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: History, accuracy: int, real: str) -> str:
@@ -142,22 +152,7 @@ class _Page:
         signature = ["first_step", "last_step", *extra, "parts", *fixed, *arrays, *scalars]
         body = [f"for step in {steps}:", *("    " + line for line in [*keeping, *self.lines])]
         self.functions.append("\n".join([f"@loop\ndef {name}({', '.join(signature)}):", *("    " + line for line in body)]))
-        return self._head(name) + "".join(f"\n\n{function}\n" for function in self.functions)
-
-    def _head(self, name: str) -> str:
-        code = "\n".join(self.functions)
-        values = [f"{constant} = real({value!r})" for constant, value in sorted(self.constants.items())]
-        integers = sorted(set(re.findall(r"\bn\d+\b", code)), key=lambda n: int(n[1:]))
-        lines = [
-            f'"""{self.program.name}: one time step, and the loop over time ({name})."""',
-            "",
-            "import numpy as np",
-            "",
-        ]
-        lines += [
-            "from numbawave.backends.cpu import kernel, loop, prange",
-            "",
-            f"real = np.{self.real}",
-            "index = np.uint64",
-        ]
-        return "\n".join([*lines, *values, *(f"{n} = index({n[1:]})" for n in integers)]) + "\n"
+        title = f"{self.program.name}: one time step, and the loop over time ({name})."
+        imports = "from numbawave.backends.cpu import kernel, loop, prange"
+        head = module_head(title, imports, self.real, self.constants, "\n".join(self.functions))
+        return head + "".join(f"\n\n{function}\n" for function in self.functions)

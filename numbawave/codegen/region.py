@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import combinations
 
-INDENT = "    "
+from numbawave.codegen.layout import INDENT
 
 Case = frozenset[str]
 """The axes in whose slabs a cell lies."""

@@ -5,16 +5,14 @@ gradient shared by the shots is added up in one order. In a row the plain pass r
 that the row meets, while the row is in the cache.
 """
 
-import re
 from collections.abc import Sequence
 
 from numbawave.codegen.expression import Names
+from numbawave.codegen.layout import INDENT, indent, stage_comment, strides
 from numbawave.codegen.sweep import Pass, sweep
 from numbawave.grid.domain import FACE_LANES, LANES
-from numbawave.stencil.form import Form, show
+from numbawave.stencil.form import Form
 from numbawave.stencil.program import Stage
-
-INDENT = "    "
 
 
 def rows_function(
@@ -54,20 +52,18 @@ def rows_function(
         lines = _lines(sweep(names, stage, axis, kept, keep, image)) if axis in stage.slabs() else []
         if lines:
             inner += _ends(axes, lines) if axis == "x" else _slab(axes, axis, lines)
-    comment = [f"# {a.field.name} <- {show(a.form)}" for a in stage.assignments if a.field.slab is None]
-    comment += [f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image]
     channels = (
         [f"h{k} = kept + index({first_channel + k}) * shots * cells" for k in range(len(kept))] if keep or image else []
     )
-    body = [*comment, *_strides(names, inner), *channels, "for row in range(first_row, last_row):"]
+    body = [*stage_comment(stage, image), *strides(axes, inner), *channels, "for row in range(first_row, last_row):"]
     place = ["rest = row"]
     for axis in reversed(axes[:-1]):
         place += [f"{axis} = rest % {axis}_rows + {axis}_first", f"rest //= {axis}_rows"]
     place += [f"line = {_row(axes)}", "for shot in range(shots):"]
     start = ["base = shot * cells + line", "model = shot * model_step + line"]
-    body += _indent([*place, *_indent([*start, *inner])])
+    body += indent([*place, *indent([*start, *inner])])
     head = f"@kernel\ndef {name}({', '.join(row_arguments(names, stage, keep or image))}):"
-    return "\n".join([head, *_indent(body)])
+    return "\n".join([head, *indent(body)])
 
 
 def row_arguments(names: Names, stage: Stage, history: bool) -> list[str]:
@@ -89,17 +85,13 @@ def _lines(done: Pass) -> list[str]:
     return [*done.lines, *map(str, done.stores)]
 
 
-def _indent(lines: list[str], depth: int = 1) -> list[str]:
-    return [INDENT * depth + line for line in lines]
-
-
 def _blocks(first: str, last: str, lanes: int, lines: list[str]) -> list[str]:
     """Lines at every x of a range, in blocks of a constant length that compilers turn into vectors without remainder."""
     used = "\n".join(lines)
     head = ["x = block + index(lane)", "i = base + x"] + (["m = model + x"] if "[m" in used else [])
     head += [f"j_{axis} = start_{axis} + x" for axis in "zyx" if f"[j_{axis}" in used]
     loops = [f"for block in range({first}, {last}, n{lanes}):", f"{INDENT}for lane in range({lanes}):"]
-    return loops + _indent([*head, *lines], 2)
+    return loops + indent([*head, *lines], 2)
 
 
 def _slab(axes: tuple[str, ...], axis: str, lines: list[str]) -> list[str]:
@@ -109,7 +101,7 @@ def _slab(axes: tuple[str, ...], axis: str, lines: list[str]) -> list[str]:
     start += [f"start_{axis} = {_row(axes, axis, 'shot')}"]
     return [
         f"if {axis} < {axis}_low or {axis} >= {axis}_high:",
-        *_indent([*start, *_blocks("x_first", "x_last", LANES, lines)]),
+        *indent([*start, *_blocks("x_first", "x_last", LANES, lines)]),
     ]
 
 
@@ -123,7 +115,7 @@ def _ends(axes: tuple[str, ...], lines: list[str]) -> list[str]:
     ]
     return [
         "for end in range(2):",
-        *_indent([*start, *other, *_blocks("end_first", "end_last", FACE_LANES, lines)]),
+        *indent([*start, *other, *_blocks("end_first", "end_last", FACE_LANES, lines)]),
     ]
 
 
@@ -136,13 +128,3 @@ def _row(axes: tuple[str, ...], slab: str | None = None, shot: str | None = None
         text = f"({text}) * {size}" if " " in text else f"{text} * {size}" if text else ""
         text = " + ".join(t for t in (text, place) if t)
     return text or "n0"
-
-
-def _strides(names: Names, lines: list[str]) -> list[str]:
-    """The strides ``z1, z2 ...`` that the lines use, in cells."""
-    used = set(re.findall(r"\b[zyx]\d\b", "\n".join(lines)))
-    found = []
-    for position, axis in enumerate(names.axes):
-        stride = " * ".join(f"n{faster}" for faster in names.axes[position + 1 :]) or "n1"
-        found += [f"{axis}{k} = {stride}" + (f" * n{k}" if k > 1 else "") for k in range(1, 9) if f"{axis}{k}" in used]
-    return found

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from numbawave.codegen.expression import Names
+from numbawave.codegen.layout import INDENT, indent, stage_comment, strides
 from numbawave.codegen.points import Task
-from numbawave.codegen.region import INDENT, Case, Region, asked, place
+from numbawave.codegen.region import Case, Region, asked, place
 from numbawave.codegen.sweep import Store, sweep
-from numbawave.stencil.form import Form, show
+from numbawave.stencil.form import Form
 from numbawave.stencil.program import Stage
 
 
@@ -65,8 +66,8 @@ def sweep_kernel(
     lines += ["keeping = clock[2] == 1"] if some and channels else []
     for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
         inside = " and ".join(f"in_{axis}" if axis in case else f"not in_{axis}" for axis in asked(axes, region))
-        lines += [f"{'el' if number else ''}if {inside}:", *_indent(body)] if inside else body
-    lines = [*_comment(stage, image), *_strides(axes, lines), *lines]
+        lines += [f"{'el' if number else ''}if {inside}:", *indent(body)] if inside else body
+    lines = [*stage_comment(stage, image), *strides(axes, lines), *lines]
     whole = "\n".join(lines)
     ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab")]
     integers = [
@@ -82,7 +83,7 @@ def sweep_kernel(
     integers = [name for name in [*integers, *ends, f"{axes[0]}_tiles", f"{axes[0]}_planes"] if _used(name, whole)]
     clocks = [*(["clock"] if "clock[" in whole else []), *(["clock_next"] if tick else [])]
     given = [*clocks, *names.arrays, *integers, *names.scalars]
-    return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *_indent(lines)])
+    return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(lines)])
 
 
 def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: bool, image: bool, some: bool) -> list[str]:
@@ -100,7 +101,7 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
         moves = [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
         # A while loop: compilers then turn each index into a pointer that moves, which a range hides from them.
         inner += [*carried.before, f"while {march} < {march}_end:"]
-        inner += _indent([*carried.load, *body, *carried.shift, *moves, f"{march} += n1"])
+        inner += indent([*carried.load, *body, *carried.shift, *moves, f"{march} += n1"])
     else:
         inner += body
     kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
@@ -110,7 +111,7 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
         *(f"cell_{axis} = {_flat(axes, axis, march)}" for axis in slabs),
     ]
     start += ["copy = shot * gradient_step"] if "[g]" in text else []
-    return [*start, "while shot < shots:", *_indent([*inner, "shot += shot_step"])]
+    return [*start, "while shot < shots:", *indent([*inner, "shot += shot_step"])]
 
 
 def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
@@ -136,12 +137,12 @@ def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
     if shared:
         body = [f"cell = {number}", f"if cell + n1 >= index(first_{owner}.size):", f"{INDENT}return", at]
         body += [f"for k in range(index(first_{owner}[cell]), index(first_{owner}[cell + n1])):"]
-        body += _indent([f"q = index(order_{owner}[k])", *inner])
+        body += indent([f"q = index(order_{owner}[k])", *inner])
     else:
         body = [f"q = {number}", f"if q >= index({task.cells}.size):", f"{INDENT}return", at, *inner]
     tables = [f"first_{owner}", f"order_{owner}"] if shared else []
     given = ["clock", *tables, *task.arrays, *task.scalars(names)]
-    return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *_indent(body)])
+    return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(body)])
 
 
 def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: bool, image: bool, some: bool) -> list[str]:
@@ -160,7 +161,7 @@ def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
         stores = {key: _early(names, store) for key, store in stores.items()}
     at_times = [str(s) for s in stores.values() if some and (s.factor or s.array == "history")]
     always = [str(s) for s in stores.values() if str(s) not in at_times]
-    return [*lines, *always, *(["if keeping:", *_indent(at_times)] if at_times else [])]
+    return [*lines, *always, *(["if keeping:", *indent(at_times)] if at_times else [])]
 
 
 def _copied(store: Store) -> Store:
@@ -219,12 +220,7 @@ def _tick(tick: str) -> list[str]:
         f"cuda.{index} == 0" for index in ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y")
     )
     step = [f"step = clock[0] {tick} 1", "clock_next[0], clock_next[1] = step, step // stride"]
-    return [f"if {first}:", *_indent([*step, "clock_next[2] = 1 if step % stride == 0 else 0"])]
-
-
-def _comment(stage: Stage, image: bool) -> list[str]:
-    lines = [f"# {a.field.name} <- {show(a.form)}" for a in stage.assignments if a.field.slab is None]
-    return lines + [f"# gradient_{p.parameter.name} += history * {show(p.adjoint)}" for p in stage.images if image]
+    return [f"if {first}:", *indent([*step, "clock_next[2] = 1 if step % stride == 0 else 0"])]
 
 
 def _flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
@@ -250,18 +246,5 @@ def _stride(axes: tuple[str, ...], after: str | None, slab: str | None) -> str:
     return " * ".join(f"{axis}_slab" if axis == slab else f"n{axis}" for axis in faster) or "n1"
 
 
-def _strides(axes: tuple[str, ...], lines: list[str]) -> list[str]:
-    """The strides ``z1, z2 ...`` that the lines use, in cells."""
-    text, found = "\n".join(lines), []
-    for axis in axes:
-        stride = _stride(axes, axis, None)
-        found += [f"{axis}{k} = {stride}" + (f" * n{k}" if k > 1 else "") for k in range(1, 9) if _used(f"{axis}{k}", text)]
-    return found
-
-
 def _used(name: str, text: str) -> bool:
     return re.search(rf"\b{name}\b", text) is not None
-
-
-def _indent(lines: Sequence[str], depth: int = 1) -> list[str]:
-    return [INDENT * depth + line for line in lines]

@@ -3,14 +3,26 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
+from numbawave.codegen.layout import module_head
 from numbawave.codegen.region import regions
 from numbawave.codegen.shell_cuda import points_kernel, sweep_kernel
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint
+
+
+@lru_cache(maxsize=256)
+def source(setup: Any, direction: str, history: str, real: str, split: bool, shared: bool) -> str:
+    """The text for a setup: ``direction`` is "forward" or "adjoint"."""
+    if direction == "forward":
+        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split, shared)
+    records = tuple(record.name for record in setup.forward.records)
+    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split, shared)
 
 
 def forward_text(
@@ -139,19 +151,8 @@ class _Page:
     def text(self, direction: str) -> str:
         """The whole module."""
         code = "\n".join(self.kernels)
-        values = [f"{constant} = real({value!r})" for constant, value in sorted(self.constants.items())]
-        integers = sorted(set(re.findall(r"\bn\d+\b", code)), key=lambda n: int(n[1:]))
-        head = [
-            f'"""{self.program.name}: the kernels of one time step ({direction}), and their order in STEP."""',
-            "",
-            "import numpy as np",
-            "",
-            "from numbawave.backends.cuda import cuda, kernel",
-            "",
-            f"real = np.{self.real}",
-            "index = np.uint64",
-            *values,
-            *(f"{n} = index({n[1:]})" for n in integers),
-        ]
+        title = f"{self.program.name}: the kernels of one time step ({direction}), and their order in STEP."
+        imports = "from numbawave.backends.cuda import cuda, kernel"
+        head = module_head(title, imports, self.real, self.constants, code)
         step = ["STEP = [", *(f"    {launch}," for launch in self.step), "]"]
-        return "\n".join(head) + "\n" + "".join(f"\n\n{k}\n" for k in [*self.kernels, "\n".join(step)])
+        return head + "".join(f"\n\n{k}\n" for k in [*self.kernels, "\n".join(step)])

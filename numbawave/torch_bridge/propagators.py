@@ -264,11 +264,6 @@ def kernel_source(
         raise InvalidValueError("absorbing", absorbing, f"holds axes of {', '.join(axis_names(ndim))}", "choose from these")
     found = setup(EQUATIONS[equation], ndim, accuracy, axes)
     history: Literal["every", "none"] = "every" if gradient else "none"
-    records = tuple(record.name for record in found.forward.records)
     if backend == "cuda":
-        if direction == "forward":
-            return step_cuda.forward_text(found.forward, found.kept, history, accuracy, dtype, split=True, shared=False)
-        return step_cuda.adjoint_text(found.adjoint, records, history, accuracy, dtype, split=True, shared=False)
-    if direction == "forward":
-        return loop_cpu.forward_text(found.forward, found.kept, history, accuracy, dtype)
-    return loop_cpu.adjoint_text(found.adjoint, records, history, accuracy, dtype)
+        return step_cuda.source(found, direction, history, dtype, split=True, shared=False)
+    return loop_cpu.source(found, direction, history, dtype)
