@@ -6,7 +6,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,19 @@ def _package() -> Any:
         raise BackendError("backend", "cuda", f"needs {name}, which cannot be imported ({error})", remedy) from error
 
 
+def _warnings(package: str) -> list[type[Warning]]:
+    """What Numba and the package warn of when a kernel is launched in few blocks; each has classes of its own."""
+    found = []
+    for module in ("numba.core.errors", f"{package}.core.errors"):
+        with suppress(ImportError):
+            errors = importlib.import_module(module)
+            names = ("NumbaPerformanceWarning", "NumbaDebugInfoWarning")
+            found += [getattr(errors, name) for name in names if hasattr(errors, name)]
+    return found
+
+
 cuda = _package()
+WARNINGS = _warnings(cuda.__name__)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -64,10 +76,8 @@ def kernel(function: Callable[..., Any]) -> Any:
 def _on(device: int | None) -> Iterator[None]:
     """Make a device current for this thread's CUDA calls, and leave what was current as it was."""
     with warnings.catch_warnings():
-        for name in ("NumbaPerformanceWarning", "NumbaDebugInfoWarning"):
-            category = getattr(importlib.import_module("numba.core.errors"), name, None)
-            if category is not None:
-                warnings.simplefilter("ignore", category)
+        for category in WARNINGS:
+            warnings.simplefilter("ignore", category)
         if device is None:
             yield
         else:
