@@ -46,6 +46,6 @@ def small_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
             monkeypatch.setitem(tiles.SHAPES, (ndim, region), simulator.TILES[ndim])
     else:
         monkeypatch.setattr(cuda, "FEW_STEPS", 2)  # else so short runs would never be replayed from a graph
-        monkeypatch.setattr(importlib.import_module("numbawave.backends.cuda_graph"), "LONG", 2)
+        monkeypatch.setattr(importlib.import_module("numbawave.backends.cuda_graph"), "LONG", 40)
     with simulator.serial() if simulated() else nullcontext():
         yield

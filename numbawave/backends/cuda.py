@@ -34,6 +34,12 @@ SPLIT_CELLS = 400_000
 COPIED_CELLS = 1_000_000
 """Cells of all copies of a gradient, at most."""
 
+LEGACY = 1
+"""The driver's name for the default stream."""
+
+_LOADED: set[tuple[str, int | None]] = set()
+"""Printed modules whose kernels were launched, and so compiled and loaded, on a device."""
+
 FEW_STEPS = 6
 """Up to so many steps are launched one by one: making a graph would take longer."""
 
@@ -83,6 +89,18 @@ def _on(device: int | None) -> Iterator[None]:
         else:
             with cuda.gpus[device]:
                 yield
+
+
+class Converted(cuda.In):  # type: ignore[name-defined]
+    """A device array that becomes a kernel's argument once, and not again at every launch."""
+
+    def __init__(self, array: Any) -> None:
+        super().__init__(array)
+        self.argument = super().to_device([])
+
+    def to_device(self, retr: list[Any], stream: Any = 0) -> Any:
+        """What a launch asks for."""
+        return self.argument
 
 
 class Cuda:
@@ -174,21 +192,25 @@ class Steps:
         self.copies = {name: run.space.zeros(groups, run.grid.cells) for name in names} if shared and groups > 1 else {}
         self.shapes = {name: launch_shape(run, program, region, groups) for name, region in regions.items()}
         self.tables = self._tables()
+        self.views: dict[int, Any] = {}
         self.pair: list[Launch] = []
         self.graph: Graph | None = None
 
     def advance(self, first: int, last: int) -> None:
         """See ``Backend.loop``; each call but the last is of an even number of steps."""
-        with _on(self.run.space.device):
+        device = self.run.space.device
+        with _on(device):
             stream, steps = self._stream(), last - first
             if not self.pair:
                 self._set_clock(first if self.sign > 0 else last - 1)
                 names = self.arrays | self.tables | self.copies
                 self.pair = [*self._step(names, 0), *self._step(names, 1)]
+            if (self.module.__name__, device) not in _LOADED:
                 with one_process(self.module):
                     steps -= self._launch(min(steps, 2), stream)
-            if steps > FEW_STEPS and self.run.space.device is not None:
-                self.graph = self.graph or Graph(cuda, self.run.space.device, self.pair)
+                _LOADED.add((self.module.__name__, device))
+            if steps > FEW_STEPS and device is not None:
+                self.graph = self.graph or Graph(cuda, device, self.pair)
                 self.graph.launch(steps // 2, stream)
                 steps %= 2
             self._launch(steps, stream)
@@ -203,8 +225,7 @@ class Steps:
         return steps
 
     def _stream(self) -> Any:
-        address = self.run.space.stream
-        return cuda.external_stream(address) if address else 0 if simulated() else cuda.default_stream()
+        return 0 if simulated() else cuda.external_stream(self.run.space.stream or LEGACY)
 
     def _tables(self) -> dict[str, Any]:
         """Arrays that kernels read besides the run's own: points, and their order by cells where they share some."""
@@ -239,9 +260,12 @@ class Steps:
         return Shape((-(-count // 128), 1, 1), (128, 1), {})
 
     def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
-        arrays = {name: names[name].reshape(-1) for name in _arguments(what) if name in names}
-        values = self.values | shape.integers | {name: _device_view(array) for name, array in arrays.items()}
+        arrays = {name: names[name] for name in _arguments(what) if name in names}
         places = {name: _address(array) for name, array in arrays.items()}
+        for name, place in places.items():
+            if place not in self.views:
+                self.views[place] = _device_view(arrays[name])
+        values = self.values | shape.integers | {name: self.views[place] for name, place in places.items()}
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
         return Launch(what, shape, tuple(values[name] for name in _arguments(what)), reads, writes, group)
@@ -253,7 +277,9 @@ def _arguments(what: Any) -> tuple[str, ...]:
 
 
 def _device_view(array: Any) -> Any:
-    return array if isinstance(array, np.ndarray) else cuda.as_cuda_array(array.detach(), sync=False)
+    """An array as kernels take it."""
+    flat = array.reshape(-1)
+    return flat if isinstance(array, np.ndarray) else Converted(cuda.as_cuda_array(flat.detach(), sync=False))
 
 
 def _address(array: Any) -> int:

@@ -11,8 +11,9 @@ from cuda.bindings import driver
 
 from numbawave.errors import BackendError
 
-LONG = 32
-"""Pairs of steps in the longer graph: replaying a graph costs the host a few microseconds, whatever it holds."""
+LONG = 64
+"""Kernels in the longer graph, at most. Replaying a graph costs a few microseconds, whatever it holds, and making it about
+twenty for each kernel."""
 
 _CAPTURING = threading.Lock()
 _LANES: dict[int, list[Any]] = {}
@@ -40,20 +41,21 @@ class Graph:
         weakref.finalize(self, driver.cuGraphDestroy, self._pair)
         self._once = self._executable(self._pair)
         self._often: Any = None
+        self._many = LONG // len(launches)
 
     def launch(self, pairs: int, stream: Any) -> None:
         """Replay the pair so many times on a stream."""
-        handle = int(stream)
-        if self._often is None and pairs >= LONG:
-            chain = _chain(self._pair, LONG)
+        address = int(stream)
+        if self._often is None and pairs >= 2 * self._many > 2:
+            chain = _chain(self._pair, self._many)
             self._often = self._executable(chain)
             _checked(driver.cuGraphDestroy(chain))
         if self._often is not None:
-            for _ in range(pairs // LONG):
-                _checked(driver.cuGraphLaunch(self._often, handle))
-            pairs %= LONG
+            for _ in range(pairs // self._many):
+                _checked(driver.cuGraphLaunch(self._often, address))
+            pairs %= self._many
         for _ in range(pairs):
-            _checked(driver.cuGraphLaunch(self._once, handle))
+            _checked(driver.cuGraphLaunch(self._once, address))
         self._done.record(stream)
 
     def _executable(self, graph: Any) -> Any:
