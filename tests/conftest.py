@@ -39,7 +39,7 @@ def small_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     if request.node.get_closest_marker("gpu") is None:
         yield
         return
-    cuda, tiles = (importlib.import_module(f"numbawave.backends.{name}") for name in ("cuda", "cuda_tiles"))
+    cuda, tiles = (importlib.import_module(f"numbawave.backends.{name}") for name in ("cuda_steps", "cuda_tiles"))
     monkeypatch.setattr(cuda, "SPLIT_CELLS", SPLIT_CELLS)
     if simulated():
         for ndim, region in list(tiles.SHAPES):

@@ -19,8 +19,8 @@ from ..errors import NumbawaveError
 
 Check = Callable[[str], "Finding"]
 OK, UNNEEDED, MEND = "OK", "--", "MEND"
-WANTED = {"Python": ">=3.11,<3.14", "numpy": ">=1.26,<2.5", "numba": ">=0.61", "torch": ">=2.4", "blosc2": ""}
-"""What an installation asks for; blosc2 is optional."""
+WANTED = {"Python": ">=3.11,<3.14", "numpy": ">=1.26,<2.5", "numba": ">=0.61", "torch": ">=2.4", "blosc2": ">=2.6"}
+"""What an installation asks for."""
 TOOLKIT = {
     12: ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvrtc-cu12", "nvidia-nvjitlink-cu12", "nvidia-cuda-runtime-cu12"),
     13: ("nvidia-nvvm", "nvidia-cuda-nvrtc", "nvidia-nvjitlink", "nvidia-cuda-runtime"),

@@ -19,7 +19,7 @@ def _cpu() -> Backend:
 
 
 def _cuda() -> Backend:
-    from numbawave.backends.cuda import Cuda
+    from numbawave.backends.cuda_steps import Cuda
 
     return Cuda()
 

@@ -5,6 +5,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from numbawave.codegen.layout import History
+
 Direction = Literal["forward", "adjoint"]
 Advance = Callable[[int, int], None]
 
@@ -22,11 +24,14 @@ class Backend(Protocol):
         Cell updates in one call of ``advance``, a fraction of a second: between calls Ctrl-C and progress are served.
     align : int
         Rows of the grid start at multiples of so many elements; see ``Axis``.
+    lanes : int
+        Rows of history are so many elements long, or a multiple.
     """
 
     name: str
     chunk: int
     align: int
+    lanes: int
 
     def loop(self, run: Any, direction: Direction, arrays: dict[str, Any], history: bool) -> Advance:
         """Make ready to step through time.
@@ -40,10 +45,18 @@ class Backend(Protocol):
         """
 
 
+def history_use(run: Any, history: bool) -> History:
+    """How a run's kernels touch history."""
+    if not history:
+        return frozenset()
+    return frozenset(["kept", *["some"] * (run.stride > 1), *["boxed"] * run.boxed])
+
+
 def grid_values(run: Any, program: Any) -> dict[str, Any]:
     """The integers and scalars that printed kernels take, by name."""
-    found = {"shots": run.shots, "cells": run.grid.cells, "model_step": run.model_step}
-    for axis in run.grid.axes:
+    found = {"shots": run.shots, "cells": run.grid.cells, "model_step": run.model_step, "past": run.box.cells}
+    for axis, first, stop in zip(run.grid.axes, run.box.first, run.box.stop, strict=True):
+        found |= {f"{axis.name}_from": first, f"{axis.name}_to": stop, f"{axis.name}_past": stop - first}
         low, high = axis.slab(run.setup.depth(program, axis.name))
         found |= {
             f"n{axis.name}": axis.size,

@@ -16,10 +16,10 @@ from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
-from numbawave.backends.base import Advance, Direction, exchange, grid_values
-from numbawave.codegen.loop_cpu import History
+from numbawave.backends.base import Advance, Direction, exchange, grid_values, history_use
 from numbawave.codegen.loop_cpu import source as source
 from numbawave.codegen.module_cache import load
+from numbawave.grid.domain import LANES
 
 _ONE_AT_A_TIME = threading.Lock()
 """Not every threading layer of Numba may be entered by two threads; each call uses all cores anyway."""
@@ -104,18 +104,18 @@ class Cpu:
     name = "cpu"
     chunk = 200_000_000
     align = 1
+    lanes = LANES
 
     def loop(self, run: Any, direction: Direction, arrays: dict[str, NDArray[Any]], history: bool) -> Advance:
         """See ``Backend``."""
-        program = run.setup.forward if direction == "forward" else run.setup.adjoint.program
-        variant: History = "none" if not history else "every" if run.stride == 1 else "some"
+        program = run.setup.program(direction)
         title = f"{program.name}_{len(program.axes)}d"
-        text = source(run.setup, direction, variant, run.dtype.name)
+        text = source(run.setup, direction, history_use(run, history), run.dtype.name)
         function = getattr(load(title, text, sorted(FAST)), direction)
         threads = min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
         values = grid_values(run, program)
         values["parts"] = _parts(run.grid, values, threads)
-        values["kept_step"], values["stride"] = 0, run.stride
+        values["slots"], values["stride"] = arrays["history"].shape[0] if history else 0, run.stride
         code = function.py_func.__code__
         names = code.co_varnames[: code.co_argcount]
 

@@ -23,6 +23,7 @@ class Reference:
     name = "reference"
     chunk = 200_000_000
     align = 1
+    lanes = 1
 
     def loop(self, run: Any, direction: Direction, arrays: dict[str, Array], history: bool) -> Advance:
         """See ``Backend``."""
@@ -41,8 +42,7 @@ class Reference:
                 for target, source, update in stage.injections():
                     grid.inject(arrays[target.name].reshape(-1), update, source, step)
                 for value in values:
-                    slot = arrays["history"][step // run.stride, channel]
-                    slot[...] = grid.masked(value).reshape(slot.shape)
+                    grid.past(step, channel)[...] = value[:, *run.box.slices]
                     channel += 1
 
     def _adjoint(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
@@ -54,9 +54,9 @@ class Reference:
                     tapped = grid.value(form).reshape(-1)[arrays[f"cells_{source.name}"]]
                     arrays[f"gradient_{source.name}"][step] = tapped
                 for image in stage.images if history and step % run.stride == 0 else ():
-                    past = arrays["history"][step // run.stride, kept.index(image.kept)]
-                    product = grid.value(image.adjoint) * past.reshape(run.shots, *run.grid.shape)
-                    arrays[f"gradient_{image.parameter.name}"] += product if run.batched else product.sum(0)
+                    product = grid.value(image.adjoint)[:, *run.box.slices] * grid.past(step, kept.index(image.kept))
+                    gradient = arrays[f"gradient_{image.parameter.name}"][..., *run.box.slices]
+                    gradient += product if run.batched else product.sum(0)
                 for image in stage.images if history else ():
                     for source in run.setup.forward.sources:
                         grid.image_source(image, source, step)
@@ -77,6 +77,12 @@ class _Grid:
         self.names = Names(run.setup.forward.axes, run.setup.accuracy)
         self.inside = np.zeros(run.grid.shape, dtype=bool)
         self.inside[tuple(slice(axis.first, axis.last) for axis in run.grid.axes)] = True
+
+    def past(self, step: int, channel: int) -> Array:
+        """What history keeps of a step in a channel, ``[shot, *box]``."""
+        history = self.arrays["history"]
+        kept: Array = history[step // self.run.stride % len(history), channel]
+        return kept
 
     def masked(self, value: Array) -> Array:
         """The value on computed cells, zero in the halo."""

@@ -8,6 +8,10 @@ from numbawave.stencil.program import Stage
 
 INDENT = "    "
 
+History = frozenset[str]
+"""How kernels touch history: empty for never, else ``"kept"``, with ``"some"`` if in one step of several, and with
+``"boxed"`` if in a box of cells only."""
+
 
 def indent(lines: Sequence[str], depth: int = 1) -> list[str]:
     """The lines, further to the right."""

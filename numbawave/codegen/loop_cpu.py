@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
-from numbawave.codegen.layout import module_head
-from numbawave.codegen.shell_cpu import axis_integers, row_arguments, rows_function
+from numbawave.codegen.layout import History, module_head
+from numbawave.codegen.shell_cpu import axis_integers, history_integers, row_arguments, rows_function
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint
-
-History = Literal["none", "every", "some"]
-"""Whether kernels touch history: never, in every step, or in one step of several."""
 
 
 @lru_cache(maxsize=256)
@@ -34,7 +31,7 @@ def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: Hi
     program : Program
     kept : sequence of tuple of Form
         For each stage the forms that history keeps.
-    history : {"none", "every", "some"}
+    history : History
     accuracy : int
     real : {"float32", "float64"}
 
@@ -62,7 +59,7 @@ def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, acc
     adjoint : Adjoint
     records : sequence of str
         The forward fields that receivers recorded.
-    history : {"none", "every", "some"}
+    history : History
     accuracy : int
     real : {"float32", "float64"}
 
@@ -78,7 +75,7 @@ def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, acc
         place = len(kept) - 1 - position
         for source, form in stage.taps:
             page.points(points.tap(page.names, source, form))
-        for task in points.source_images(page.names, stage) if history != "none" else ():
+        for task in points.source_images(page.names, stage) if history else ():
             page.points(task)
         page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False)
     for name in records:
@@ -117,11 +114,12 @@ class _Page:
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
         """Run a stage over the grid, with and without history as this module needs, and rotate its buffers."""
         calls = {}
-        for history in {"none": (False,), "every": (True,), "some": (True, False)}[self.history]:
+        for history in [bool(self.history), *([False] if "some" in self.history else [])]:
             used = bool(history and kept)
             title = name + {True: "_keep" if forward else "_image", False: ""}[history]
             names = Names(self.program.axes, self.accuracy, self.constants)
-            text = rows_function(title, names, stage, kept, channel, keep=used and forward, image=used and not forward)
+            text = rows_function(title, names, stage, kept, channel, keep=used and forward, image=used and not forward,
+                                 boxed="boxed" in self.history)  # fmt: skip
             self.functions.append(text)
             given = row_arguments(names, stage, used)
             self.arguments.update(dict.fromkeys(a for a in given if a not in ("first_row", "last_row", "kept")))
@@ -139,13 +137,14 @@ class _Page:
         """The whole module, with the loop over time under this name."""
         steps = "range(first_step, last_step)" if name == "forward" else "range(last_step - 1, first_step - 1, -1)"
         keeping, extra = [], []
-        if self.history != "none":
-            extra = ["kept_step", *(["stride"] if self.history == "some" else [])]
-            slot = "(step - kept_step) // stride" if self.history == "some" else "step - kept_step"
-            keeping = [f"kept = index({slot}) * index({channels}) * shots * cells"]
-            keeping += ["keeping = (step - kept_step) % stride == 0"] if self.history == "some" else []
+        if self.history:
+            some = "some" in self.history
+            extra = ["slots", *(["stride"] if some else [])]
+            keeping = [f"kept = index(step{' // stride' * some} % slots) * index({channels}) * shots * past"]
+            keeping += ["keeping = step % stride == 0"] * some
         slabs = frozenset().union(*(stage.slabs() for stage in self.program.stages))
         fixed = ["shots", "cells", "model_step", *axis_integers(self.program.axes, slabs)]
+        fixed += history_integers(self.program.axes) if self.history else []
         self.arguments.update(dict.fromkeys(self.names.scalars))
         scalars = [a for a in self.arguments if a.startswith("per_")]
         arrays = sorted(set(self.arguments) - set(fixed) - set(scalars))

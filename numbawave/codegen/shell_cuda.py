@@ -25,10 +25,7 @@ def sweep_kernel(
     region: Region,
     kept: Sequence[Form],
     first_channel: int,
-    *,
-    keep: bool,
-    image: bool,
-    some: bool,
+    use: frozenset[str],
     tick: str,
 ) -> str:
     """Print the kernel that runs one stage over a region.
@@ -45,10 +42,9 @@ def sweep_kernel(
         The stage's history channels.
     first_channel : int
         Number of the first of them.
-    keep, image : bool
-        Whether history is written (forward) or read (adjoint).
-    some : bool
-        Whether that is so in some steps only.
+    use : frozenset of str
+        ``"keep"`` where history is written (forward) and ``"image"`` where it is read (adjoint), with ``"some"`` if in some
+        steps only, and with ``"boxed"`` if in a box of cells only.
     tick : {"", "+", "-"}
         Whether this kernel sets the clock of the next step, forward or back.
 
@@ -59,17 +55,17 @@ def sweep_kernel(
     """
     axes = names.axes
     names.march = axes[0] if region.march else None
-    channels = [f"h{k} = index(clock[1]) * channels * shots * cells + index({first_channel + k}) * shots * cells"
-                for k in range(len(kept))] if keep or image else []  # fmt: skip
-    bodies = [_shots(names, stage, case, kept, keep, image, some) for case in region.cases]
+    channels = [f"h{k} = (index(clock[1]) * channels + index({first_channel + k})) * shots * past"
+                for k in range(len(kept))] if use else []  # fmt: skip
+    bodies = [_shots(names, stage, case, kept, use) for case in region.cases]
     lines = [*_tick(tick), *place(axes, region), *channels]
-    lines += ["keeping = clock[2] == 1"] if some and channels else []
+    lines += ["keeping = clock[2] == 1"] if "some" in use else []
     for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
         inside = " and ".join(f"in_{axis}" if axis in case else f"not in_{axis}" for axis in asked(axes, region))
         lines += [f"{'el' if number else ''}if {inside}:", *indent(body)] if inside else body
-    lines = [*stage_comment(stage, image), *strides(axes, lines), *lines]
+    lines = [*stage_comment(stage, "image" in use), *strides(axes, lines), *lines]
     whole = "\n".join(lines)
-    ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab")]
+    ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab", "from", "to", "past")]
     integers = [
         "shots",
         "shot_step",
@@ -78,6 +74,8 @@ def sweep_kernel(
         "model_step",
         "gradient_step",
         "stride",
+        "slots",
+        "past",
         *(f"n{axis}" for axis in axes),
     ]
     integers = [name for name in [*integers, *ends, f"{axes[0]}_tiles", f"{axes[0]}_planes"] if _used(name, whole)]
@@ -86,10 +84,12 @@ def sweep_kernel(
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(lines)])
 
 
-def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: bool, image: bool, some: bool) -> list[str]:
+def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:
     """A thread's work for every shot in one case."""
     axes, march = names.axes, names.march
-    body = _point(names, stage, case, kept, keep, image, some)
+    body = _point(names, stage, case, kept, use)
+    if "boxed" in use:
+        body.insert(0, f"inside = {' and '.join(f'{a} >= {a}_from and {a} < {a}_to' for a in axes)}")
     carried = _queue(names)
     text = "\n".join([*carried.before, *body])
     slabs = [axis for axis in axes if f"[j_{axis}" in text]
@@ -97,11 +97,16 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
     inner += ["i = shot * cells + cell", *(["m = shot * model_step + cell"] if "[m" in text or "[g]" in text else [])]
     inner += ["g = m + copy"] if "[g]" in text else []
     inner += [f"j_{axis} = shot * ({_stride(axes, None, axis)}) + cell_{axis}" for axis in slabs]
+    inner += ["p = shot * past + cell_past"] if " + p]" in text else []
     if march:
-        moves = [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
+        moves = [f"p += {_stride(axes, march, 'past')}"] if " + p]" in text else []
+        moves += [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
         # A while loop: compilers then turn each index into a pointer that moves, which a range hides from them.
         inner += [*carried.before, f"while {march} < {march}_end:"]
-        inner += indent([*carried.load, *body, *carried.shift, *moves, f"{march} += n1"])
+        load = "\n".join(carried.load)
+        further = f"further = {_stride(axes, march, 'past')} if {march} + n1 < {march}_end else n0"
+        carry = [further, *carried.load] if "+ further]" in load else carried.load
+        inner += indent([*carry, *body, *carried.shift, *moves, f"{march} += n1"])
     else:
         inner += body
     kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
@@ -111,6 +116,7 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: b
         *(f"cell_{axis} = {_flat(axes, axis, march)}" for axis in slabs),
     ]
     start += ["copy = shot * gradient_step"] if "[g]" in text else []
+    start += [f"cell_past = {_flat(axes, 'past', march)}"] if " + p]" in text else []
     return [*start, "while shot < shots:", *indent([*inner, "shot += shot_step"])]
 
 
@@ -145,23 +151,24 @@ def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(body)])
 
 
-def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], keep: bool, image: bool, some: bool) -> list[str]:
+def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:
     """Lines at a point: the passes that its case needs, one after another, and the stores."""
     lines: list[str] = []
     stores: dict[str, Store] = {}
     for axis in (None, *(axis for axis in names.axes if axis in case & stage.slabs())):
-        done = sweep(names, stage, axis, kept, keep, image)
+        done = sweep(names, stage, axis, kept, "keep" in use, "image" in use)
         lines += done.lines
         for store in (_copied(store) for store in done.stores):
             local = _local(store, stores)
             fresh = store.target + store.factor not in stores
             stores.setdefault(store.target + store.factor, Store(store.target, local, store.added, store.factor))
             lines += [f"{local} {'=' if fresh else '+='} {store.value}"] if local != store.value else []
-    if names.march and image and not some:
+    times = [time for word, time in (("some", "keeping"), ("boxed", "inside")) if word in use]
+    if names.march and "image" in use and not times:
         stores = {key: _early(names, store) for key, store in stores.items()}
-    at_times = [str(s) for s in stores.values() if some and (s.factor or s.array == "history")]
+    at_times = [str(s) for s in stores.values() if times and (s.factor or s.array == "history")]
     always = [str(s) for s in stores.values() if str(s) not in at_times]
-    return [*lines, *always, *(["if keeping:", *indent(at_times)] if at_times else [])]
+    return [*lines, *always, *([f"if {' and '.join(times)}:", *indent(at_times)] if at_times else [])]
 
 
 def _copied(store: Store) -> Store:
@@ -208,7 +215,9 @@ def _queue(names: Names) -> _Queue:
         shift += [f"{value[k]} = {value[k + 1]}" for k in span[:-1]]
     for name, element in sorted(names.ahead.items()):
         before.append(f"{name} = {element}")
-        load.append(f"{name.removesuffix('now')}then = {element[:-1]} + {names.march}1]")
+        # History ends with the last plane: there a thread reads what it has again.
+        ahead = "further" if element.endswith(" + p]") else f"{names.march}1"
+        load.append(f"{name.removesuffix('now')}then = {element[:-1]} + {ahead}]")
         shift.append(f"{name} = {name.removesuffix('now')}then")
     return _Queue(before, load, shift)
 
@@ -219,17 +228,18 @@ def _tick(tick: str) -> list[str]:
     first = " and ".join(
         f"cuda.{index} == 0" for index in ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y")
     )
-    step = [f"step = clock[0] {tick} 1", "clock_next[0], clock_next[1] = step, step // stride"]
+    step = [f"step = clock[0] {tick} 1", "clock_next[0], clock_next[1] = step, step // stride % slots"]
     return [f"if {first}:", *indent([*step, "clock_next[2] = 1 if step % stride == 0 else 0"])]
 
 
 def _flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
-    """Flat index of a cell or a column's first in one shot's grid, or in an array that keeps the slabs of one axis."""
+    """Flat index of a cell or a column's first: in a shot's grid, in an array with one axis's slabs, or in the "past"."""
     text = ""
     for axis in axes:
         place = f"{axis}_kept" if axis == slab else f"{axis}_begin" if axis == march else axis
-        size = f"{axis}_slab" if axis == slab else f"n{axis}"
-        text = f"({text}) * {size} + {place}" if " " in text else f"{text} * {size} + {place}" if text else place
+        place = f"({place} - {axis}_from)" if slab == "past" else place
+        size = _size(axis, slab)
+        text = f"({text}) * {size} + {place}" if " * " in text else f"{text} * {size} + {place}" if text else place
     return text
 
 
@@ -243,7 +253,11 @@ def _indices(text: str) -> list[tuple[str, str | None]]:
 def _stride(axes: tuple[str, ...], after: str | None, slab: str | None) -> str:
     """Cells from one index along an axis to the next, or of all axes for None."""
     faster = axes[axes.index(after) + 1 :] if after else axes
-    return " * ".join(f"{axis}_slab" if axis == slab else f"n{axis}" for axis in faster) or "n1"
+    return " * ".join(_size(axis, slab) for axis in faster) or "n1"
+
+
+def _size(axis: str, slab: str | None) -> str:
+    return f"{axis}_past" if slab == "past" else f"{axis}_slab" if axis == slab else f"n{axis}"
 
 
 def _used(name: str, text: str) -> bool:

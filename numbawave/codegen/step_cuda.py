@@ -8,7 +8,7 @@ from typing import Any
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
-from numbawave.codegen.layout import module_head
+from numbawave.codegen.layout import History, module_head
 from numbawave.codegen.region import regions
 from numbawave.codegen.shell_cuda import points_kernel, sweep_kernel
 from numbawave.stencil.form import Form
@@ -17,7 +17,7 @@ from numbawave.stencil.transpose import Adjoint
 
 
 @lru_cache(maxsize=256)
-def source(setup: Any, direction: str, history: str, real: str, split: bool, shared: bool) -> str:
+def source(setup: Any, direction: str, history: History, real: str, split: bool, shared: bool) -> str:
     """The text for a setup: ``direction`` is "forward" or "adjoint"."""
     if direction == "forward":
         return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split, shared)
@@ -26,7 +26,13 @@ def source(setup: Any, direction: str, history: str, real: str, split: bool, sha
 
 
 def forward_text(
-    program: Program, kept: Sequence[tuple[Form, ...]], history: str, accuracy: int, real: str, split: bool, shared: bool
+    program: Program,
+    kept: Sequence[tuple[Form, ...]],
+    history: History,
+    accuracy: int,
+    real: str,
+    split: bool,
+    shared: bool,
 ) -> str:
     """Print the forward module.
 
@@ -35,7 +41,7 @@ def forward_text(
     program : Program
     kept : sequence of tuple of Form
         For each stage the forms that history keeps.
-    history : {"none", "every", "some"}
+    history : History
     accuracy : int
     real : {"float32", "float64"}
     split : bool
@@ -61,7 +67,7 @@ def forward_text(
 
 
 def adjoint_text(
-    adjoint: Adjoint, records: Sequence[str], history: str, accuracy: int, real: str, split: bool, shared: bool
+    adjoint: Adjoint, records: Sequence[str], history: History, accuracy: int, real: str, split: bool, shared: bool
 ) -> str:
     """Print the adjoint module: the stages in reverse with images and taps.
 
@@ -85,7 +91,7 @@ def adjoint_text(
         for source, form in stage.taps:
             page.points(points.tap(page.names, source, form))
         first = sum(len(forms) for forms in kept[:place])
-        images = list(points.source_images(page.names, stage)) if history != "none" else []
+        images = list(points.source_images(page.names, stage)) if history else []
         # Where what they read is still there after the sweep, they need not come before it.
         late = all(stage.buffered(f) for f in stage.fields if f.slab is None)
         for task in [] if late else images:
@@ -106,7 +112,7 @@ class _Page:
     program: Program
     accuracy: int
     real: str
-    history: str
+    history: History
     split: bool
     shared: bool
     tick: str
@@ -127,15 +133,12 @@ class _Page:
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int) -> None:
         """The kernels of a stage, one a region."""
-        used = self.history != "none" and bool(kept)
-        forward = self.tick == "+"
+        way = {"keep" if self.tick == "+" else "image"}
+        use = self.history - {"kept"} | way if self.history and kept else frozenset[str]()
         for region in regions(self.program.axes, self.absorbing, self.split):
             names, title = Names(self.program.axes, self.accuracy, self.constants), f"{name}_{region.name}"
             tick = "" if self.stages else self.tick  # all regions of the first stage: any of them may be empty
-            self.kernels.append(
-                sweep_kernel(title, names, stage, region, kept, channel, keep=used and forward,
-                             image=used and not forward, some=self.history == "some", tick=tick)
-            )  # fmt: skip
+            self.kernels.append(sweep_kernel(title, names, stage, region, kept, channel, use, tick))
             self._launch(region.name, title, self.stages)
         self.stages += 1
 

@@ -69,11 +69,11 @@ def sweep(names: Names, stage: Stage, axis: str | None, kept: Sequence[Form], ke
     """
     outputs = [*_fields(stage, axis)]
     if keep:
-        outputs += [(f"history[h{k} + i]", "", part(form, axis)) for k, form in enumerate(kept)]
+        outputs += [(f"history[h{k} + p]", "", part(form, axis)) for k, form in enumerate(kept)]
     outputs = [(target, factor, without_sources(form)) for target, factor, form in outputs]
     if image:
         for product in stage.images:
-            channel = f"history[h{kept.index(product.kept)} + i] * "
+            channel = f"history[h{kept.index(product.kept)} + p] * "
             outputs.append((f"gradient_{product.parameter.name}[m]", channel, part(product.adjoint, axis)))
     outputs = [(target, factor, form) for target, factor, form in outputs if _needed(target, factor, form, axis)]
     body = Body(names, [form for _, _, form in outputs])

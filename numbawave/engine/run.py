@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from numbawave.backends.base import Backend, Direction
+from numbawave.backends.base import Backend
 from numbawave.boundary.cpml import Damping
+from numbawave.checkpoint import Forward, Schedule, uniform
+from numbawave.engine.march import March
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
-from numbawave.grid.domain import Domain
+from numbawave.engine.tape import Tape
+from numbawave.grid.domain import Box, Domain
+from numbawave.history.base import Store, Whole
 from numbawave.stencil.form import Field
 
 Arrays = dict[str, Any]
@@ -40,6 +45,10 @@ class Run:
         Whether each shot has parameter grids of its own.
     stride : int
         Internal steps between two that history keeps.
+    schedule : Schedule, optional
+        Which steps are made again on the way back; none unless given.
+    window : Box, optional
+        The cells whose gradient is wanted; all computed ones unless given.
     report : callable, optional
         Called with the number of steps done after each chunk.
     space : Space, optional
@@ -56,12 +65,16 @@ class Run:
     cells: Arrays
     batched: bool = False
     stride: int = 1
+    schedule: Schedule = None  # type: ignore[assignment]
+    window: Box = None  # type: ignore[assignment]
     report: Callable[[int], None] | None = None
     space: Space = None  # type: ignore[assignment]
-    history: Any = field(default=None, repr=False)
+    tape: Tape | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.space = self.space or HostMemory(self.dtype)
+        self.schedule = self.schedule or uniform(self.steps, 1)
+        self.window = self.window or self.grid.box("full")
 
     @property
     def model_step(self) -> int:
@@ -70,8 +83,19 @@ class Run:
 
     @property
     def slots(self) -> int:
-        """Steps that history keeps."""
-        return -(-self.steps // self.stride)
+        """Slots of history that are there at once."""
+        kept = [action for action in (*self.schedule.forward, *self.schedule.backward) if isinstance(action, Forward)]
+        return max(-(-k.last // self.stride) - -(-k.first // self.stride) for k in kept if k.keep)
+
+    @property
+    def box(self) -> Box:
+        """The cells of which history is kept."""
+        return self.grid.rows(self.window, self.backend.lanes)
+
+    @property
+    def boxed(self) -> bool:
+        """Whether history leaves computed cells out."""
+        return self.box != self.grid.rows(self.grid.box("full"), self.backend.lanes)
 
     def state_names(self) -> list[tuple[str, Field, str]]:
         """The state between two steps: public name, field, and the array that holds it."""
@@ -98,28 +122,38 @@ class Run:
         initial : mapping of str to ndarray
             Initial state by ``state_names``; what is absent is zero. Copied.
         keep : bool
-            Whether the history for model gradients is kept, in ``self.history``.
+            Whether the history for model gradients is kept, on ``self.tape``.
 
         Returns
         -------
         records, state : dict of str to ndarray
             By recorded field ``[step, shot * receiver]``, and the final state.
         """
+        arrays = self._ahead(parameters, amplitudes, initial)
+        for record in self.setup.forward.records:
+            points = self.cells[f"receivers_{record.name}"].size
+            arrays[f"record_{record.name}"] = self.space.empty(self.steps, points)
+        march = March(self, "forward", arrays)
+        if keep:
+            self.tape = Tape(self.schedule, self._store(), self.space.own)
+            arrays["history"] = self.tape.store.ring
+            self.tape.forward(march)
+        else:
+            march.go(0, self.steps, history=False)
+        return {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}, march.state
+
+    def _ahead(self, parameters: Given, amplitudes: Given, initial: Given) -> Arrays:
+        """The arrays of steps forward."""
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
             arrays[array] = self.space.own(initial[name]) if name in initial else self.zeros(field_)
         self._buffers(arrays, self.setup.forward.stages)
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
-        for record in self.setup.forward.records:
-            points = self.cells[f"receivers_{record.name}"].size
-            arrays[f"record_{record.name}"] = self.space.empty(self.steps, points)
-        if keep:
-            shape = (self.slots, self.setup.channels, self.shots, self.grid.cells)
-            self.history = arrays["history"] = self.space.zeros(*shape)
-        self._loop("forward", arrays, keep)
-        records = {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}
-        return records, {name: arrays[array] for name, _, array in self.state_names()}
+        return arrays
+
+    def _store(self) -> Store:
+        return Whole(self.space.empty(self.slots, self.setup.channels, self.shots, *self.box.shape))
 
     def residual(self, record: str, values: Any) -> Any:
         """Cotangents of a record as the adjoint reads them, zero for None."""
@@ -132,21 +166,22 @@ class Run:
         amplitudes: Given,
         residuals: Given,
         final: Given,
-        history: Any,
+        initial: Given,
+        image: bool,
         want_state: bool,
     ) -> tuple[Arrays, Arrays, Arrays]:
         """Step back through time.
 
         Parameters
         ----------
-        parameters, amplitudes : mapping of str to ndarray
-            Those of the forward run.
+        parameters, amplitudes, initial : mapping of str to ndarray
+            Those of the forward run; the initial state is read where steps are made again.
         residuals : mapping of str to ndarray
             Cotangents of the records, ``[step, shot * receiver]``.
         final : mapping of str to ndarray
             Cotangents of the final state; what is absent is zero.
-        history : ndarray or None
-            What the forward run kept; None where the gradients of the parameter grids are not wanted.
+        image : bool
+            Whether the gradients of the parameter grids are wanted, by what the forward run kept on ``self.tape``.
         want_state : bool
             Whether the gradients of the initial state are wanted.
 
@@ -155,7 +190,6 @@ class Run:
         parameters, amplitudes, state : dict of str to ndarray
             Gradients, shaped like what they are gradients of.
         """
-        image = history is not None
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
             arrays[f"adjoint_{array}"] = self._scaled(parameters, name, field_, final.get(name))
@@ -170,9 +204,14 @@ class Run:
         for parameter in self.setup.forward.parameters:
             shape = tuple(parameters[parameter.name].shape) if image else (0,)
             arrays[f"gradient_{parameter.name}"] = self.space.zeros(*shape)
-        if history is not None:
-            arrays["history"] = history
-        self._loop("adjoint", arrays, image)
+        march = March(self, "adjoint", arrays)
+        if image:
+            assert self.tape is not None
+            arrays["history"] = ring = self.tape.store.ring
+            ahead = partial(self._replay, parameters, amplitudes, initial, ring)
+            self.tape.backward(ahead, march, initial)
+        else:
+            march.go(0, self.steps, history=False)
         gradients = self._gradients(arrays, parameters) if image else {}
         traces = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
         state = {}
@@ -180,6 +219,14 @@ class Run:
             for name, field_, array in self.state_names():
                 state[name] = self._unscaled(parameters, name, field_, arrays[f"adjoint_{array}"])
         return gradients, traces, state
+
+    def _replay(self, parameters: Given, amplitudes: Given, initial: Given, ring: Any) -> March:
+        """Steps forward that record nothing: there are no receivers."""
+        arrays = self._ahead(parameters, amplitudes, initial) | {"history": ring}
+        for record in self.setup.forward.records:
+            arrays[f"record_{record.name}"] = self.space.empty(self.steps, 0)
+            arrays |= {f"{prefix}receivers_{record.name}": np.zeros(0, np.int64) for prefix in ("", "model_")}
+        return March(self, "forward", arrays)
 
     def _common(self, parameters: Given) -> Arrays:
         arrays: Arrays = dict(parameters)
@@ -196,16 +243,6 @@ class Run:
                     arrays[field_.name] = self.zeros(field_)
                 if stage.buffered(field_) and f"{field_.name}_next" not in arrays:
                     arrays[f"{field_.name}_next"] = self.zeros(field_)
-
-    def _loop(self, direction: Direction, arrays: Arrays, history: bool) -> None:
-        advance = self.backend.loop(self, direction, arrays, history)
-        # An even number of steps leaves rotating buffers as they were, which a backend may make use of.
-        chunk = max(2, self.backend.chunk // (self.grid.cells * self.shots) // 2 * 2)
-        for done in range(0, self.steps, chunk):
-            rest = min(done + chunk, self.steps)
-            advance(*((done, rest) if direction == "forward" else (self.steps - rest, self.steps - done)))
-            if self.report is not None:
-                self.report(rest - done)
 
     def _scaled(self, parameters: Given, name: str, field_: Field, cotangent: Any) -> Any:
         """Where the adjoint of a state's array starts."""
@@ -232,6 +269,11 @@ class Run:
                 array[(slice(None),) * position + (outside,)] = 0.0
 
     def _gradients(self, arrays: Arrays, parameters: Given) -> Arrays:
+        for name in parameters if self.window != self.grid.box("full") else ():
+            inside = (..., *self.window.slices)
+            kept = self.space.own(arrays[f"gradient_{name}"][inside])
+            arrays[f"gradient_{name}"][...] = 0
+            arrays[f"gradient_{name}"][inside] = kept
         images = [image for stage in self.setup.adjoint.program.stages for image in stage.images]
         for name in parameters:
             arrays[f"gradient_{name}"] *= self.dtype.type(self.stride)

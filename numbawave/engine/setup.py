@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from numbawave.backends.base import Direction
 from numbawave.boundary.cpml import Cpml
 from numbawave.equations import Equation
 from numbawave.grid.axes import axis_names
@@ -32,6 +33,10 @@ class Setup:
     def kept(self) -> tuple[tuple[Form, ...], ...]:
         """For each forward stage, what history keeps."""
         return tuple(self.adjoint.kept(k) for k in range(len(self.forward.stages)))
+
+    def program(self, direction: Direction) -> Program:
+        """What runs in a direction."""
+        return self.forward if direction == "forward" else self.adjoint.program
 
     @cached_property
     def channels(self) -> int:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Literal
+
+Region = Literal["full", "interior"]
 
 LANES = 16
 """The fastest axis is computed in blocks of this many cells, so that compiled loops need no remainder."""
@@ -101,6 +104,29 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Box:
+    """Cells of the padded grid from a first one to the one before ``stop``, an entry an axis."""
+
+    first: tuple[int, ...]
+    stop: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Cells along each axis."""
+        return tuple(stop - first for first, stop in zip(self.first, self.stop, strict=True))
+
+    @property
+    def cells(self) -> int:
+        """Cells in all."""
+        return prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The box in an array of the padded grid."""
+        return tuple(slice(*ends) for ends in zip(self.first, self.stop, strict=True))
+
+
+@dataclass(frozen=True)
 class Domain:
     """The padded grid of one shot: its axes, slowest first."""
 
@@ -120,6 +146,18 @@ class Domain:
     def interior(self) -> tuple[slice, ...]:
         """The model and its layers, without halo and dead cells."""
         return tuple(slice(axis.first, axis.stop) for axis in self.axes)
+
+    def box(self, region: Region) -> Box:
+        """Every computed cell for "full", the model's own for "interior"."""
+        if region == "full":
+            return Box(tuple(axis.first for axis in self.axes), tuple(axis.stop for axis in self.axes))
+        return Box(tuple(axis.origin for axis in self.axes), tuple(axis.origin + axis.cells for axis in self.axes))
+
+    def rows(self, box: Box, lanes: int) -> Box:
+        """A box with cells added along the fastest axis, to begin and to end at blocks of so many computed cells."""
+        start = self.axes[-1].first
+        first, stop = box.first[-1] - start, box.stop[-1] - start
+        return Box((*box.first[:-1], start + first // lanes * lanes), (*box.stop[:-1], start + _ceil(stop, lanes)))
 
     def slab_shape(self, name: str, depth: int) -> tuple[int, ...]:
         """Shape of a memory variable that lives in the slabs of one axis."""

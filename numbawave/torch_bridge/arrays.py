@@ -70,9 +70,14 @@ def alike(argument: str, value: Any, model: torch.Tensor, model_name: str) -> to
     return given
 
 
+def outside_transforms() -> Any:
+    """A context in which tensors are plain, whatever ``torch.func`` transforms are under way."""
+    return torch._C._DisableFuncTorch()
+
+
 def plain_view(value: torch.Tensor) -> torch.Tensor:
     """The tensor's own memory, contiguous and without gradients; inside ``torch.func`` transforms too."""
-    with torch._C._DisableFuncTorch():
+    with outside_transforms():
         while functorch.is_functorch_wrapped_tensor(value):
             value = functorch.get_unwrapped(value)
         return value.detach().contiguous()
@@ -80,7 +85,7 @@ def plain_view(value: torch.Tensor) -> torch.Tensor:
 
 def numpy_view(value: torch.Tensor) -> NDArray[Any]:
     """The tensor's own memory as a NumPy array; a copy where it lies on a device."""
-    with torch._C._DisableFuncTorch():
+    with outside_transforms():
         array: NDArray[Any] = plain_view(value).cpu().numpy()
     return array
 

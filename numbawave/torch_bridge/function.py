@@ -8,6 +8,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from numbawave.engine.run import Run
+from numbawave.torch_bridge.arrays import outside_transforms
 
 
 class Propagation(torch.autograd.Function):
@@ -20,7 +21,7 @@ class Propagation(torch.autograd.Function):
     def forward(
         run: Run, keep: bool, names: tuple[tuple[str, str], ...], *tensors: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Run forward; the history stays with the run until it is saved for the backward pass."""
+        """Run forward; what is kept stays on the run's tape."""
         given: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}, "state": {}}
         for (kind, name), value in zip(names, tensors, strict=True):
             given[kind][name] = run.space.view(value)
@@ -31,22 +32,30 @@ class Propagation(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         """Save what the adjoint reads; torch frees it after the backward pass, the history included."""
         ctx.run, _, ctx.names, *tensors = inputs
-        ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if kind != "state"]
-        history = [] if ctx.run.history is None else [ctx.run.space.tensor(ctx.run.history)]
-        ctx.save_for_backward(*(tensors[position] for position in ctx.read), *history)
+        tape = ctx.run.tape
+        again = tape is not None and tape.repeats
+        ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if again or kind != "state"]
+        ring = [] if tape is None else [ctx.run.space.tensor(tape.store.ring)]
+        ctx.save_for_backward(*(tensors[position] for position in ctx.read), *ring)
+        if tape is not None:
+            tape.store.ring = None  # torch holds it now, and frees it
         ctx.set_materialize_grads(False)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Run the adjoint; None for each input that needs no gradient."""
+        with outside_transforms():
+            return Propagation._backward(ctx, gradients)
+
+    @staticmethod
+    def _backward(ctx: Any, gradients: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
         run: Run = ctx.run
         saved = [run.space.view(value) for value in ctx.saved_tensors]
-        read: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}}
+        read: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}, "state": {}}
         for position, value in zip(ctx.read, saved, strict=False):
             kind, name = ctx.names[position]
             read[kind][name] = value
-        history = saved[len(ctx.read)] if len(saved) > len(ctx.read) else None
         wanted = dict(zip(ctx.names, ctx.needs_input_grad[3:], strict=True))
         records = run.setup.forward.records
         given = [None if g is None else run.space.view(g) for g in gradients]
@@ -55,7 +64,13 @@ class Propagation(torch.autograd.Function):
         final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
-        computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, history if image else None, state)
+        if run.tape is not None:
+            run.tape.store.ring = saved[-1]
+        try:
+            computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, read["state"], image, state)
+        finally:
+            if run.tape is not None:
+                run.tape.store.ring = None
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))
         results = [run.space.tensor(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
         return (None, None, None, *results)

@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -55,7 +55,7 @@ def propagate(
     with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
         run.report = bar.update
         outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
-        run.report = run.history = None  # from here on the history is autograd's, which frees it
+        run.report = None
     results = _results(prepared, options, list(outputs))
     info = _info(equation, prepared, wanted, time.perf_counter() - started)
     if options.check_output_finite:
@@ -109,7 +109,7 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
 def _info(equation: Equation, prepared: Prepared, kept: bool, seconds: float) -> RunInfo:
     run, step = prepared.run, prepared.time
     size = run.dtype.itemsize * run.shots
-    history = run.slots * run.setup.channels * run.grid.cells * size if kept else 0
+    history = run.slots * run.setup.channels * run.box.cells * size if kept else 0
     state = sum(_cells(run.setup.field_shape(run.grid, field)) for _, field, _ in run.state_names()) * size
     model = next(iter(prepared.models.values()))
     return RunInfo(equation.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt, run.shots,
@@ -263,7 +263,7 @@ def kernel_source(
     if not axes <= set(axis_names(ndim)):
         raise InvalidValueError("absorbing", absorbing, f"holds axes of {', '.join(axis_names(ndim))}", "choose from these")
     found = setup(EQUATIONS[equation], ndim, accuracy, axes)
-    history: Literal["every", "none"] = "every" if gradient else "none"
+    history = frozenset(["kept"] if gradient else [])
     if backend == "cuda":
         return step_cuda.source(found, direction, history, dtype, split=True, shared=False)
     return loop_cpu.source(found, direction, history, dtype)

@@ -10,11 +10,13 @@ import pytest
 
 from numbawave.backends import BACKENDS, simulated
 from numbawave.boundary.cpml import Cpml, Damping
+from numbawave.checkpoint import uniform
 from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup, derive
 from numbawave.engine.space import HostMemory, Space
 from numbawave.equations import EQUATIONS
 from numbawave.grid.axes import axis_names
+from numbawave.grid.domain import Region
 from numbawave.stencil.form import Field, Scaled, walk
 from numbawave.stencil.linearise import linearise
 from numbawave.stencil.program import Program
@@ -49,6 +51,8 @@ class Case:
     steps: int = 7
     shots: int = 2
     align: int | None = None
+    region: Region = "full"
+    segments: int = 1
     together: bool = True
     """Whether the first two points of a shot are one cell; else no two points of a kind are, whatever their shots."""
 
@@ -105,8 +109,10 @@ class Experiment:
                 flat, model = self._points(grid, 2 if prefix == "cells" else 3)
                 cells[f"{prefix}_{thing.name}"], cells[f"model_{prefix}_{thing.name}"] = flat, model
         damping = Damping(0.3, 1.5, 0.2)
-        return Run(found, grid, case.shots, case.steps, np.dtype(case.dtype), damping, BACKENDS[case.backend](), cells,
-                   case.batched, case.stride, space=space(case))  # fmt: skip
+        backend = BACKENDS[case.backend]()
+        return Run(found, grid, case.shots, case.steps, np.dtype(case.dtype), damping, backend, cells, case.batched,
+                   case.stride, uniform(case.steps, case.segments), grid.box(case.region),
+                   space=space(case))  # fmt: skip
 
     def _points(self, grid: Any, count: int) -> tuple[Array, Array]:
         """Cells of points: the first two of each shot are one cell, the same for sources and receivers, if ``together``."""
@@ -215,10 +221,16 @@ class Experiment:
         residuals = {name: self.random(self.case.steps, n, seed=300 + k) for k, (name, n) in enumerate(sizes.items())}
         return residuals, self.random_state(400)
 
+    @property
+    def history(self) -> Any:
+        """What the forward run kept."""
+        assert self.run.tape is not None
+        return self.run.tape.store.ring
+
     def adjoint(self, image: bool = True) -> tuple[Arrays, Arrays, Arrays]:
         """Gradients of parameters, amplitudes and initial state, after a forward run that kept history."""
-        given = self._up(self.parameters, self.amplitudes, *self.cotangents)
-        gradients, traces, initial = self.run.adjoint(*given, self.run.history if image else None, True)
+        given = self._up(self.parameters, self.amplitudes, *self.cotangents, self.initial)
+        gradients, traces, initial = self.run.adjoint(*given, image, True)
         return self._down(gradients), self._down(traces), self._down(initial)
 
     def _up(self, *given: Mapping[str, Array]) -> list[Mapping[str, Any]]:
@@ -309,6 +321,15 @@ CUDA = [
 """The same on the GPU, and every kind of grid: its text is compiled soon, and in the simulator not at all."""
 
 COMPILED = CPU + CUDA
+
+EQUATIONS_ON = [
+    Case(equation, ndim, backend=backend, **changes)  # type: ignore[arg-type]
+    for backend, dimensions in (("reference", (2, 3)), ("cpu", (2,)), ("cuda", (1, 2, 3)))
+    for equation in UPDATES
+    for ndim, changes in ((1, {"shape": (70,)}), (2, {"shape": (9, 41)}), (3, {}))
+    if ndim in dimensions
+]
+"""Every equation on every backend: on grids where the model's own cells fill blocks of a row only in part."""
 
 
 def marked(cases: Iterable[Case]) -> list[Any]:

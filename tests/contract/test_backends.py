@@ -34,10 +34,10 @@ def test_cases_cover_the_gpu() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("equation", UPDATES)
 def test_cases_meet_one_kernel_and_a_kernel_for_each_region(equation: str) -> None:
-    from numbawave.backends import cuda
+    from numbawave.backends import cuda_steps
 
     runs = [Experiment(case).run for case in CUDA if case.equation == equation]
-    assert {run.grid.cells * run.shots >= cuda.SPLIT_CELLS for run in runs} == {False, True}
+    assert {run.grid.cells * run.shots >= cuda_steps.SPLIT_CELLS for run in runs} == {False, True}
 
 
 def assert_close(found: Arrays, expected: Arrays, case: Case) -> None:
@@ -79,7 +79,7 @@ def test_records_state_and_gradients_equal_the_oracle(case: Case) -> None:
 @pytest.mark.parametrize("cells", [0, 10**9], ids=["regions", "whole"])
 @pytest.mark.parametrize("case", marked(case for case in PLAIN_CUDA if case.ndim > 1))
 def test_both_forms_of_a_grids_kernels_equal_the_oracle(case: Case, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numbawave.backends.cuda.SPLIT_CELLS", cells)
+    monkeypatch.setattr("numbawave.backends.cuda_steps.SPLIT_CELLS", cells)
     assert_oracles(Experiment(replace(case, shots=2 if case.ndim == 2 else 1, steps=4)))
 
 
@@ -90,7 +90,7 @@ def test_fewer_copies_of_a_gradient_than_shots_equal_the_oracle(
     case: Case, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = Experiment(replace(case, shots=5, steps=3))
-    monkeypatch.setattr("numbawave.backends.cuda.COPIED_CELLS", groups * experiment.run.grid.cells)
+    monkeypatch.setattr("numbawave.backends.cuda_steps.COPIED_CELLS", groups * experiment.run.grid.cells)
     assert_oracles(experiment)
 
 

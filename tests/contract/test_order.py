@@ -54,27 +54,19 @@ def last_first(launches: Sequence[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("case", marked(CASES))
 def test_launches_in_another_order_change_no_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    from numbawave.backends import cuda
+    from numbawave.backends import cuda_steps
 
     expected, moved = results(case), []
-    plain = cuda.Steps._launch
 
-    def launch(steps: Any, count: int, stream: Any) -> int:
-        given = steps.pair
-        steps.pair = last_first(given)
-        moved.append(any(one is not other for one, other in zip(steps.pair, given, strict=True)))
-        try:
-            # Half a pair is a step only in the order in which it was made.
-            return plain(steps, count // 2 * 2, stream) + (launch_one(steps, given, stream) if count % 2 else 0)
-        finally:
-            steps.pair = given
-
-    def launch_one(steps: Any, given: list[Any], stream: Any) -> int:
-        for one in last_first(given[: len(given) // 2]):
+    def launch(pair: list[Any], steps: int, stream: Any) -> int:
+        # Half a pair is a step only in the order in which it was made.
+        parts = [last_first(pair)] * (steps // 2) + [last_first(pair[: len(pair) // 2])] * (steps % 2)
+        moved.append(any(one is not other for one, other in zip(last_first(pair), pair, strict=True)))
+        for one in (one for part in parts for one in part):
             one(stream)
-        return 1
+        return steps
 
-    monkeypatch.setattr(cuda.Steps, "_launch", launch)
+    monkeypatch.setattr(cuda_steps.Steps, "_launch", staticmethod(launch))
     found = results(case)
 
     assert_bit_equal(found, expected)

@@ -19,8 +19,8 @@ def gradient(case: Case, history_of: int | None = None) -> dict[str, np.ndarray]
     experiment.amplitudes = {name: np.zeros_like(value) for name, value in experiment.amplitudes.items()}
     experiment.forward(keep=True)
     if history_of is not None:
-        experiment.run.history[:history_of] = 0.0
-        experiment.run.history[history_of + 1 :] = 0.0
+        experiment.history[:history_of] = 0.0
+        experiment.history[history_of + 1 :] = 0.0
     return experiment.adjoint()[0]
 
 

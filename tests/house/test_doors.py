@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[2] / "numbawave"
 FILES = sorted(PACKAGE.rglob("*.py"))
 EVERYWHERE = {"numpy", "numbawave", *sys.stdlib_module_names}
 DOORS = {
+    "blosc2": {"history"},
     "cuda": {"backends"},
     "matplotlib": {"apps"},
     "numba": {"backends"},

@@ -121,7 +121,7 @@ def test_wanted_versions_are_those_of_the_installation() -> None:
         ("torch", "2.13.0+cpu", "OK", ""),
         ("torch", "2.3.1", "MEND", 'pip install "torch>=2.4"'),
         ("blosc2", "4.1.0", "OK", ""),
-        ("blosc2", "", "--", ""),
+        ("blosc2", "", "MEND", 'pip install "blosc2>=2.6"'),
     ],
 )
 @pytest.mark.usefixtures("machine")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(simulated(), reason="needs no simulator")
 
 
 def launch(reads: set[int], writes: set[int], group: tuple[int, int]) -> object:
-    from numbawave.backends.cuda import Launch
+    from numbawave.backends.cuda_steps import Launch
     from numbawave.backends.cuda_tiles import Shape
 
     return Launch(None, Shape((1, 1, 1), (1, 1), {}), (), frozenset(reads), frozenset(writes), group)

@@ -12,15 +12,16 @@ from tests.contract.experiment import UPDATES, setup
 cuda = pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]")
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 CASES = [(equation, ndim, direction) for equation in UPDATES for ndim in (2, 3) for direction in ("forward", "adjoint")]
-INTEGERS = {"stride": "int64"}
+INTEGERS = {"stride": "int64", "slots": "int64"}
+USE = frozenset({"kept", "some", "boxed"})
 
 
 def kernels(equation: str, ndim: int, direction: str, real: str, accuracy: int = 4) -> dict[str, FunctionType]:
-    from numbawave.backends.cuda import source
+    from numbawave.backends.cuda_steps import source
 
     found, known = {}, setup(equation, ndim, frozenset("zyx"[-ndim:]), accuracy, False)
     for title, split, shared in (("regions", True, True), ("whole", False, False)):
-        module = load(f"ptx_{equation}", source(known, direction, "some", real, split, shared))
+        module = load(f"ptx_{equation}", source(known, direction, USE, real, split, shared))
         printed = {name: value.py_func for name, value in vars(module).items() if hasattr(value, "py_func")}
         found |= {f"{title}: {name}": function for name, function in printed.items()}
     return found
@@ -33,9 +34,9 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
     found: list[object] = []
     for name in function.__code__.co_varnames[: function.__code__.co_argcount]:
         points = re.match(r"(clock|first_|order_|cells_|receivers_|model_cells_|model_receivers_)", name)
-        scalar = re.fullmatch(r"shots|cells|channels|(model|shot|gradient)_step|n[zyx]|[zyx]_\w+", name)
+        scalar = re.fullmatch(r"shots|cells|channels|past|(model|shot|gradient)_step|n[zyx]|[zyx]_\w+", name)
         kind = getattr(types, INTEGERS.get(name, "int64" if points else "uint64" if scalar else real))
-        found.append(kind if scalar or name == "stride" or name.startswith("per_") else kind[::1])
+        found.append(kind if scalar or name in INTEGERS or name.startswith("per_") else kind[::1])
     return tuple(found)
 
 

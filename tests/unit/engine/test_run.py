@@ -73,4 +73,4 @@ def test_history_is_one_slot_a_kept_step(case: Case) -> None:
     experiment = Experiment(replace(case, stride=3))
     experiment.forward(keep=True)
     run = experiment.run
-    assert tuple(run.history.shape) == (3, run.setup.channels, 2, run.grid.cells)
+    assert tuple(experiment.history.shape) == (3, run.setup.channels, 2, *run.box.shape)

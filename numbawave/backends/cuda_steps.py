@@ -1,0 +1,222 @@
+"""The backend on CUDA devices: kernels bound to their arrays, and steps replayed as CUDA graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from numbawave.backends import simulated
+from numbawave.backends.base import Advance, Direction, exchange, grid_values, history_use
+from numbawave.backends.cuda import LOADED, cuda, device_view, on, stream_of
+from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
+from numbawave.codegen.module_cache import load, one_process
+from numbawave.codegen.region import Region
+from numbawave.codegen.step_cuda import source
+
+if not simulated():
+    from numbawave.backends.cuda_graph import Graph
+
+Pair = tuple[int, int]
+
+SPLIT_CELLS = 400_000
+"""From so many cells of all shots on, interior, slabs and edges have kernels of their own."""
+
+COPIED_CELLS = 1_000_000
+"""Cells of all copies of a gradient, at most."""
+
+FEW_STEPS = 6
+"""Up to so many steps are launched one by one: making a graph would take longer."""
+
+
+class Cuda:
+    """Backend ``"cuda"``: printed kernels, a step of them replayed as a CUDA graph."""
+
+    name = "cuda"
+    chunk = 20_000_000_000
+    align = 32
+    lanes = 1
+
+    def loop(self, run: Any, direction: Direction, arrays: dict[str, Any], history: bool) -> Advance:
+        """See ``Backend``."""
+        program = run.setup.program(direction)
+        split = run.grid.cells * run.shots >= SPLIT_CELLS
+        shared = any(np.unique(cells).size < cells.size for cells in run.cells.values())
+        text = source(run.setup, direction, history_use(run, history), run.dtype.name, split, shared)
+        module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
+        sign = -1 if direction == "adjoint" else 1
+        regions = {region.name: region for region in regions_of(run, program, split)}
+        return Steps(run, program, module, regions, arrays, sign, history).advance
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with all of its arguments.
+
+    Attributes
+    ----------
+    kernel : compiled kernel
+    shape : Shape
+    arguments : tuple
+    reads, writes : frozenset of int
+        Addresses of the arrays.
+    group : tuple of int
+        Launches of one group write different cells and read what none of them writes; a lone launch is its own group.
+    """
+
+    kernel: Any
+    shape: Shape
+    arguments: tuple[Any, ...]
+    reads: frozenset[int]
+    writes: frozenset[int]
+    group: Pair
+
+    def __call__(self, stream: Any) -> None:
+        """Queue the kernel on a stream."""
+        self.kernel[self.shape.blocks, self.shape.threads, stream](*self.arguments)
+
+    def after(self, other: Launch) -> bool:
+        """Whether this launch must wait for another."""
+        if self.group == other.group:
+            return False
+        return bool(self.writes & (other.writes | other.reads) or self.reads & other.writes)
+
+
+class Steps:
+    """The steps of one run in one direction.
+
+    Parameters
+    ----------
+    run : Run
+    program : Program
+    module : module
+        Kernels, and ``STEP``: what a step launches.
+    regions : dict of str to Region
+    arrays : dict of str to array
+    sign : {1, -1}
+    history : bool
+    """
+
+    def __init__(
+        self,
+        run: Any,
+        program: Any,
+        module: Any,
+        regions: dict[str, Region],
+        arrays: dict[str, Any],
+        sign: int,
+        history: bool,
+    ) -> None:
+        self.run, self.program, self.module, self.arrays, self.sign = run, program, module, arrays, sign
+        self.values = grid_values(run, program)
+        self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
+        self.slots = arrays["history"].shape[0] if history else 1
+        self.values["slots"] = np.int64(self.slots)
+        # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
+        shared = history and sign < 0 and not run.batched
+        groups = max(1, min(run.shots, COPIED_CELLS // run.grid.cells)) if shared else run.shots
+        self.values["gradient_step"] = np.uint64(run.grid.cells if shared else 0)
+        names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
+        self.copies = {name: run.space.zeros(groups, run.grid.cells) for name in names} if shared and groups > 1 else {}
+        self.shapes = {name: launch_shape(run, program, region, groups) for name, region in regions.items()}
+        self.tables = self._tables()
+        self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
+        self.views: dict[int, Any] = {}
+        self.halves: list[list[Launch]] = []
+        self.graphs: dict[int, Graph] = {}
+        self.home = {name: _address(array) for name, array in arrays.items()}
+        self.next: Pair | None = None
+
+    def advance(self, first: int, last: int) -> None:
+        """See ``Backend.loop``."""
+        device, start = self.run.space.device, first if self.sign > 0 else last - 1
+        with on(device):
+            stream, steps, turn = stream_of(self.run.space), last - first, self._turn()
+            if self.next != (start, turn):
+                self._set_clock(start, turn)
+            self.next = (start + self.sign * steps, (turn + steps) % 2)
+            if not self.halves:
+                names = self.arrays | self.tables | self.copies
+                self.halves = [self._step(names, 0), self._step(names, 1)]
+            pair = [*self.halves[turn], *self.halves[1 - turn]]
+            if (self.module.__name__, device) not in LOADED:
+                with one_process(self.module):
+                    steps -= self._launch(pair, min(steps, 2), stream)
+                LOADED.add((self.module.__name__, device))
+            if steps > FEW_STEPS and device is not None:
+                if turn not in self.graphs:
+                    self.graphs[turn] = Graph(cuda, device, pair)
+                self.graphs[turn].launch(steps // 2, stream)
+                steps %= 2
+            self._launch(pair, steps, stream)
+            for name in self.copies if first == 0 else ():
+                self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
+        exchange(self.program, self.arrays, last - first)
+
+    def _turn(self) -> int:
+        """0 where every field's array is the one that it was at first, 1 where it is that of its other buffer."""
+        fields = [field.name for stage in self.program.stages for field in stage.fields if stage.buffered(field)]
+        moved = any(_address(self.arrays[name]) != self.home[name] for name in fields)
+        return int(moved if fields else self.next is not None and self.next[1])
+
+    @staticmethod
+    def _launch(pair: list[Launch], steps: int, stream: Any) -> int:
+        """Launch the kernels of some steps one by one."""
+        for launch in pair * (steps // 2) + pair[: len(pair) // 2 * (steps % 2)]:
+            launch(stream)
+        return steps
+
+    def _tables(self) -> dict[str, Any]:
+        """Arrays that kernels read besides the run's own: points, and their order by cells where they share some."""
+        wanted = {name for _, what, *rest in self.module.STEP if rest for name in _arguments(what)}
+        found = {name: self.arrays[name] for name in self.run.cells}
+        for name, cells in list(found.items()):
+            if f"first_{name}" in wanted:
+                found[f"first_{name}"], found[f"order_{name}"] = shares(cells)
+        return {name: self.run.space.upload(found[name]) for name in wanted & found.keys()}
+
+    def _set_clock(self, step: int, turn: int) -> None:
+        """Let the clock that comes next show a step."""
+        now = np.array([step, step // self.run.stride % self.slots, step % self.run.stride == 0], np.int64)
+        self.tables["clock_next" if turn else "clock"][...] = self.run.space.upload(now)
+
+    def _step(self, names: dict[str, Any], number: int) -> list[Launch]:
+        """The launches of one step; ``names`` afterwards say what each name means in the next."""
+        launches: list[Launch] = []
+        for kind, what, *rest in [*self.module.STEP, ("rotate", "clock")]:
+            if kind == "rotate":
+                names[what], names[f"{what}_next"] = names[f"{what}_next"], names[what]
+                continue
+            stage, written = rest
+            shape = self._points(what) if kind == "points" else self.shapes[kind]
+            group = (number, stage) if stage >= 0 else (number, -1 - len(launches))
+            if all(shape.blocks):
+                launches.append(self._bound(what, shape, names, written, group))
+        return launches
+
+    def _points(self, what: Any) -> Shape:
+        cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_")))
+        count = self.tables[cells].shape[0] - cells.startswith("first_")
+        return Shape((-(-count // 128), 1, 1), (128, 1), {})
+
+    def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
+        arrays = {name: names[name] for name in _arguments(what) if name in names}
+        places = {name: _address(array) for name, array in arrays.items()}
+        for name, place in places.items():
+            if place not in self.views:
+                self.views[place] = device_view(arrays[name])
+        values = self.values | shape.integers | {name: self.views[place] for name, place in places.items()}
+        writes = frozenset(places[name] for name in written)
+        reads = frozenset(places.values()) - writes
+        return Launch(what, shape, tuple(values[name] for name in _arguments(what)), reads, writes, group)
+
+
+def _arguments(what: Any) -> tuple[str, ...]:
+    function = getattr(what, "py_func", None) or what.fn
+    return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data_ptr())

@@ -1,0 +1,82 @@
+"""The past of a run: kept while it goes forward, made again and brought back while it goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from numbawave.checkpoint import Action, Drop, Forward, Load, Reverse, Save, Schedule
+from numbawave.engine.march import March
+from numbawave.history.base import Store
+
+
+class Tape:
+    """What a run keeps of its steps forward for those back.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    store : Store
+        Takes the history of one segment at a time.
+    copied : callable
+        Makes a copy of an array, where states are kept.
+    """
+
+    def __init__(self, schedule: Schedule, store: Store, copied: Callable[[Any], Any]) -> None:
+        self.schedule, self.store, self._copied = schedule, store, copied
+        self._states: dict[int, dict[str, Any]] = {}
+        self._ready = False
+
+    @property
+    def repeats(self) -> bool:
+        """Whether going back may need steps forward again."""
+        return not self.store.lasts or any(isinstance(action, Forward) for action in self.schedule.backward)
+
+    def forward(self, ahead: March) -> None:
+        """Go forward."""
+        self._play(self.schedule.forward, ahead, None, {})
+        self._ready = True
+
+    def backward(self, ahead: Callable[[], March], back: March, initial: Mapping[str, Any]) -> None:
+        """Go back. What is used up by it is made again, from the initial state, should it be asked for once more.
+
+        Parameters
+        ----------
+        ahead : callable
+            Gives the march that makes steps again, where there are such.
+        back : March
+        initial : mapping of str to array
+            The state at step 0; what is absent is zero.
+        """
+        again = () if self._ready else (Load(0), *self.schedule.forward)
+        try:
+            self._play((*again, *self.schedule.backward), ahead() if self.repeats else None, back, initial)
+            self._ready = not self.repeats
+        finally:
+            if not self._ready:
+                self.close()
+
+    def close(self) -> None:
+        """Give back all that is kept."""
+        self._ready = False
+        self._states.clear()
+        self.store.close()
+
+    def _play(self, actions: Iterable[Action], ahead: Any, back: Any, initial: Mapping[str, Any]) -> None:
+        for action in actions:
+            match action:
+                case Forward(first, last, keep) if keep:
+                    self.store.write(first, last, partial(ahead.go, history=True))
+                case Forward(first, last):
+                    ahead.go(first, last, history=False)
+                case Save(step):
+                    self._states[step] = {name: self._copied(array) for name, array in ahead.state.items()}
+                case Load(step):
+                    kept = self._states[step] if step else initial
+                    for name, array in ahead.state.items():
+                        array[...] = kept.get(name, 0)
+                case Drop(step):
+                    del self._states[step]
+                case Reverse(first, last):
+                    self.store.read(first, last, partial(back.go, history=True))

@@ -1,0 +1,1 @@
+"""Where the past of a run is kept, and how it is coded."""
