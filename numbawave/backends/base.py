@@ -11,6 +11,16 @@ Direction = Literal["forward", "adjoint"]
 Advance = Callable[[int, int], None]
 
 
+class Coder(Protocol):
+    """Quantises flat arrays, and brings them back; see ``codegen.coding``."""
+
+    def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
+        """Overwrite codes and scales."""
+
+    def decode(self, codes: Any, coding: str, scales: Any, values: Any) -> None:
+        """Overwrite values."""
+
+
 class Backend(Protocol):
     """Runs programs over named arrays.
 
@@ -43,6 +53,9 @@ class Backend(Protocol):
             and leaves the newest value of each field under the field's own name. ``history`` says whether steps are kept
             (forward) or imaged (adjoint).
         """
+
+    def coder(self, space: Any) -> Coder:
+        """The quantisers of history for arrays of a space."""
 
 
 def history_use(run: Any, history: bool) -> History:

@@ -50,3 +50,10 @@ def _run(values: NDArray[Any], title: str, arrays: tuple[Any, ...]) -> None:
     function = getattr(load("coding_cpu", cpu_text(values.dtype.name), sorted(FAST)), title)
     with _ONE_AT_A_TIME, _threads(1) if values.size <= FEW_VALUES else nullcontext():
         function(*arrays)
+
+
+class CpuCoder:
+    """See ``Coder``."""
+
+    encode = staticmethod(encode)
+    decode = staticmethod(decode)

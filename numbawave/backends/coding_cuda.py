@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numbawave.backends.cuda import LOADED, Converted, cuda, device_view, on
+from numbawave.backends.cuda import LOADED, Converted, cuda, device_view, on, stream_of
 from numbawave.codegen.coding import BLOCK, CODES, ROWS, WORDS, cuda_text
 from numbawave.codegen.module_cache import load, one_process
 
@@ -82,3 +82,24 @@ def _words(array: Any, dtype: str) -> Any:
     if isinstance(array, np.ndarray):
         return flat.view(dtype)
     return Converted(cuda.as_cuda_array(flat.detach(), sync=False).view(np.dtype(dtype)))
+
+
+class CudaCoder:
+    """See ``Coder``.
+
+    Parameters
+    ----------
+    space : Space
+        Whose arrays are coded, on its caller's current stream.
+    """
+
+    def __init__(self, space: Any) -> None:
+        self.space = space
+
+    def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
+        """See ``Coder``."""
+        encode(values, coding, codes, scales, self.space.device, stream_of(self.space))
+
+    def decode(self, codes: Any, coding: str, scales: Any, values: Any) -> None:
+        """See ``Coder``."""
+        decode(codes, coding, scales, values, self.space.device, stream_of(self.space))

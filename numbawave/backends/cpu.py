@@ -16,7 +16,7 @@ from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
-from numbawave.backends.base import Advance, Direction, exchange, grid_values, history_use
+from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.codegen.loop_cpu import source as source
 from numbawave.codegen.module_cache import load
 from numbawave.grid.domain import LANES
@@ -127,6 +127,12 @@ class Cpu:
             exchange(program, arrays, last - first)
 
         return advance
+
+    def coder(self, space: Any) -> Coder:
+        """See ``Backend``."""
+        from numbawave.backends.coding_cpu import CpuCoder
+
+        return CpuCoder()
 
 
 def _parts(grid: Any, integers: dict[str, Any], threads: int) -> NDArray[np.uint64]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from numbawave.backends import simulated
-from numbawave.backends.base import Advance, Direction, exchange, grid_values, history_use
+from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.backends.cuda import LOADED, cuda, device_view, on, stream_of
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
 from numbawave.codegen.module_cache import load, one_process
@@ -49,6 +49,12 @@ class Cuda:
         sign = -1 if direction == "adjoint" else 1
         regions = {region.name: region for region in regions_of(run, program, split)}
         return Steps(run, program, module, regions, arrays, sign, history).advance
+
+    def coder(self, space: Any) -> Coder:
+        """See ``Backend``."""
+        from numbawave.backends.coding_cuda import CudaCoder
+
+        return CudaCoder(space)
 
 
 @dataclass(frozen=True)

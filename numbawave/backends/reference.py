@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from numbawave.backends.base import Advance, Direction
+from numbawave.backends.base import Advance, Coder, Direction
 from numbawave.codegen.expression import Names
 from numbawave.stencil.form import Derivative, Field, Form, Named, Parameter, Read, Scaled, Source, Sum
 from numbawave.stencil.program import Image, Stage, coefficients
@@ -28,6 +28,12 @@ class Reference:
     def loop(self, run: Any, direction: Direction, arrays: dict[str, Array], history: bool) -> Advance:
         """See ``Backend``."""
         return partial(self._forward if direction == "forward" else self._adjoint, run, arrays, history)
+
+    def coder(self, space: Any) -> Coder:
+        """See ``Backend``."""
+        from numbawave.backends.coding_cpu import CpuCoder
+
+        return CpuCoder()
 
     def _forward(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
         grid = _Grid(run, arrays)

@@ -17,7 +17,8 @@ from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
 from numbawave.engine.tape import Tape
 from numbawave.grid.domain import Box, Domain
-from numbawave.history.base import Store, Whole
+from numbawave.history.base import Slots
+from numbawave.history.storage import Storage
 from numbawave.stencil.form import Field
 
 Arrays = dict[str, Any]
@@ -49,6 +50,8 @@ class Run:
         Which steps are made again on the way back; none unless given.
     window : Box, optional
         The cells whose gradient is wanted; all computed ones unless given.
+    storage : Storage, optional
+        Where history is kept, and how it is coded; where the arrays are unless given.
     report : callable, optional
         Called with the number of steps done after each chunk.
     space : Space, optional
@@ -67,6 +70,7 @@ class Run:
     stride: int = 1
     schedule: Schedule = None  # type: ignore[assignment]
     window: Box = None  # type: ignore[assignment]
+    storage: Storage = field(default_factory=Storage)
     report: Callable[[int], None] | None = None
     space: Space = None  # type: ignore[assignment]
     tape: Tape | None = field(default=None, repr=False)
@@ -135,7 +139,10 @@ class Run:
             arrays[f"record_{record.name}"] = self.space.empty(self.steps, points)
         march = March(self, "forward", arrays)
         if keep:
-            self.tape = Tape(self.schedule, self._store(), self.space.own)
+            shape = (self.setup.channels, self.shots, *self.box.shape)
+            slots = Slots(shape, self.dtype.name, self.slots, self.stride)
+            store = self.storage.store(slots, self.space, self.backend)
+            self.tape = Tape(self.schedule, store, self.storage.states(self.space))
             arrays["history"] = self.tape.store.ring
             self.tape.forward(march)
         else:
@@ -151,9 +158,6 @@ class Run:
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
         return arrays
-
-    def _store(self) -> Store:
-        return Whole(self.space.empty(self.slots, self.setup.channels, self.shots, *self.box.shape))
 
     def residual(self, record: str, values: Any) -> Any:
         """Cotangents of a record as the adjoint reads them, zero for None."""

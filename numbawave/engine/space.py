@@ -7,6 +7,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class Ticket(Protocol):
+    """Something that was queued on a device."""
+
+    def wait(self) -> None:
+        """Block this thread until it is done."""
+
+
+class Lane(Protocol):
+    """Copies between the run's arrays and the host's memory; what is queued on it runs in order."""
+
+    def staged(self, array: Any) -> NDArray[Any]:
+        """Memory of the host for a copy of a flat array; where the array lies there itself, its own memory."""
+
+    def out(self, array: Any, staged: NDArray[Any], start: int) -> Ticket:
+        """Copy to the host, to this place and those after it, when all is done that the caller's stream was given."""
+
+    def back(self, staged: NDArray[Any], start: int, array: Any, after: Ticket | None) -> Ticket:
+        """Copy from the host, from this place on, after a mark."""
+
+    def mark(self) -> Ticket:
+        """All that the caller's stream was given until now."""
+
+    def follow(self, ticket: Ticket) -> None:
+        """Let the caller's stream go on after this only."""
+
+
 class Space(Protocol):
     """Makes arrays of the run's dtype."""
 
@@ -24,8 +50,23 @@ class Space(Protocol):
     def empty(self, *shape: int) -> Any:
         """An array of anything."""
 
+    def buffer(self, size: int, dtype: str) -> Any:
+        """A flat array of anything, of a NumPy dtype."""
+
+    def lane(self) -> Lane:
+        """A way to the host's memory and back, beside what the caller's stream does."""
+
     def own(self, values: Any) -> Any:
         """A contiguous copy."""
+
+    def on_host(self, array: Any) -> NDArray[Any]:
+        """The array, or a copy of it, in the host's memory."""
+
+    def host_like(self, array: Any) -> NDArray[Any]:
+        """The array, or one like it in the host's memory."""
+
+    def fill(self, array: Any, values: NDArray[Any]) -> None:
+        """Overwrite an array with one of the host's."""
 
     def contiguous(self, values: Any) -> Any:
         """The same array, or a contiguous copy if it is not; of the run's dtype."""
@@ -41,6 +82,32 @@ class Space(Protocol):
 
     def tensor(self, array: Any) -> Any:
         """An array of the run as the caller's tensor."""
+
+
+class Done:
+    """A ticket, and a lane, where nothing is ever queued."""
+
+    def wait(self) -> None:
+        """See ``Ticket``."""
+
+    def staged(self, array: NDArray[Any]) -> NDArray[Any]:
+        """See ``Lane``."""
+        return array
+
+    def out(self, array: NDArray[Any], staged: NDArray[Any], start: int) -> Ticket:
+        """See ``Lane``."""
+        return self
+
+    def back(self, staged: NDArray[Any], start: int, array: NDArray[Any], after: Ticket | None) -> Ticket:
+        """See ``Lane``."""
+        return self
+
+    def mark(self) -> Ticket:
+        """See ``Lane``."""
+        return self
+
+    def follow(self, ticket: Ticket) -> None:
+        """See ``Lane``."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +126,30 @@ class HostMemory:
         """See ``Space``."""
         return np.empty(shape, self.dtype)
 
+    def buffer(self, size: int, dtype: str) -> NDArray[Any]:
+        """See ``Space``."""
+        return np.empty(size, dtype)
+
+    def lane(self) -> Lane:
+        """See ``Space``."""
+        return Done()
+
     def own(self, values: Any) -> NDArray[Any]:
         """See ``Space``."""
         return np.array(values, self.dtype, order="C")
+
+    def on_host(self, array: NDArray[Any]) -> NDArray[Any]:
+        """See ``Space``."""
+        return array
+
+    def host_like(self, array: NDArray[Any]) -> NDArray[Any]:
+        """See ``Space``."""
+        return array
+
+    def fill(self, array: NDArray[Any], values: NDArray[Any]) -> None:
+        """See ``Space``."""
+        if values is not array:
+            array[...] = values
 
     def contiguous(self, values: Any) -> NDArray[Any]:
         """See ``Space``."""

@@ -9,6 +9,7 @@ from typing import Any
 from numbawave.checkpoint import Action, Drop, Forward, Load, Reverse, Save, Schedule
 from numbawave.engine.march import March
 from numbawave.history.base import Store
+from numbawave.history.states import States
 
 
 class Tape:
@@ -19,13 +20,11 @@ class Tape:
     schedule : Schedule
     store : Store
         Takes the history of one segment at a time.
-    copied : callable
-        Makes a copy of an array, where states are kept.
+    states : States
     """
 
-    def __init__(self, schedule: Schedule, store: Store, copied: Callable[[Any], Any]) -> None:
-        self.schedule, self.store, self._copied = schedule, store, copied
-        self._states: dict[int, dict[str, Any]] = {}
+    def __init__(self, schedule: Schedule, store: Store, states: States) -> None:
+        self.schedule, self.store, self.states = schedule, store, states
         self._ready = False
 
     @property
@@ -35,8 +34,12 @@ class Tape:
 
     def forward(self, ahead: March) -> None:
         """Go forward."""
-        self._play(self.schedule.forward, ahead, None, {})
-        self._ready = True
+        try:
+            self._play(self.schedule.forward, ahead, None, {})
+            self._ready = True
+        finally:
+            if not self._ready:
+                self.close()
 
     def backward(self, ahead: Callable[[], March], back: March, initial: Mapping[str, Any]) -> None:
         """Go back. What is used up by it is made again, from the initial state, should it be asked for once more.
@@ -60,7 +63,7 @@ class Tape:
     def close(self) -> None:
         """Give back all that is kept."""
         self._ready = False
-        self._states.clear()
+        self.states.close()
         self.store.close()
 
     def _play(self, actions: Iterable[Action], ahead: Any, back: Any, initial: Mapping[str, Any]) -> None:
@@ -71,12 +74,13 @@ class Tape:
                 case Forward(first, last):
                     ahead.go(first, last, history=False)
                 case Save(step):
-                    self._states[step] = {name: self._copied(array) for name, array in ahead.state.items()}
-                case Load(step):
-                    kept = self._states[step] if step else initial
+                    self.states.save(step, ahead.state)
+                case Load(0):
                     for name, array in ahead.state.items():
-                        array[...] = kept.get(name, 0)
+                        array[...] = initial.get(name, 0)
+                case Load(step):
+                    self.states.load(step, ahead.state)
                 case Drop(step):
-                    del self._states[step]
+                    self.states.drop(step)
                 case Reverse(first, last):
                     self.store.read(first, last, partial(back.go, history=True))

@@ -1,10 +1,52 @@
 """What a store of history is, and the plain one."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
+
+import numpy as np
+
+from numbawave.history.parts import Part
 
 Walk = Callable[[int, int], None]
 """Does steps ``first`` to ``last - 1``, forward or back."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What a segment's history is made of.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of a slot, ``[channel, shot, *box]``.
+    real : {"float32", "float64"}
+    most : int
+        Slots of the longest segment.
+    stride : int
+        Steps from one slot to the next.
+    """
+
+    shape: tuple[int, ...]
+    real: str
+    most: int
+    stride: int
+
+    @property
+    def size(self) -> int:
+        """Values of a slot."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a slot."""
+        return self.size * np.dtype(self.real).itemsize
+
+    def view(self, ring: Any, part: Part) -> Any:
+        """A part's values in the ring, flat."""
+        start = part.slot % ring.shape[0] * self.size
+        return ring.reshape(-1)[start : start + part.slots * self.size]
 
 
 class Store(Protocol):
@@ -15,11 +57,17 @@ class Store(Protocol):
     ring : array [slot, channel, shot, *box]
         What kernels write and read: step ``k`` has slot ``k // stride % slots``.
     lasts : bool
-        Whether what was written can be read more than once.
+        Whether the ring holds all, so that what was written can be read more than once.
+    kept_bytes : int
+        What the segment written last takes.
     """
 
-    ring: Any
     lasts: bool
+    kept_bytes: int
+
+    @property
+    def ring(self) -> Any:
+        """What kernels write and read."""
 
     def write(self, first: int, last: int, walk: Walk) -> None:
         """Walk forward and keep the history of these steps; that of others is forgotten."""
@@ -28,7 +76,7 @@ class Store(Protocol):
         """Walk back over the steps that were written."""
 
     def close(self) -> None:
-        """Give back all that is kept outside the ring."""
+        """Give back all that is kept."""
 
 
 class Whole:
@@ -36,8 +84,9 @@ class Whole:
 
     lasts = True
 
-    def __init__(self, ring: Any) -> None:
-        self.ring = ring
+    def __init__(self, slots: Slots, space: Any) -> None:
+        self.ring = space.empty(slots.most, *slots.shape)
+        self.kept_bytes = slots.most * slots.bytes
 
     def write(self, first: int, last: int, walk: Walk) -> None:
         """See ``Store``."""

@@ -25,6 +25,7 @@ from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
 from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
 from numbawave.torch_bridge.continuation import check_layout, memory_of, state_of
+from numbawave.torch_bridge.levers import pull
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.space import space_of
 
@@ -127,6 +128,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         1 if interval == "internal" else int(interval) * time.step_ratio,
         space=space_of(models[first]),
     )
+    pull(run, options)
     prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
     if memory is not None:
         check_layout(memory, prepared.layout)

@@ -8,7 +8,14 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from numbawave.engine.run import Run
+from numbawave.history.base import Whole
 from numbawave.torch_bridge.arrays import outside_transforms
+
+
+def release(run: Run) -> None:
+    """Let torch alone hold the history, which it frees after the backward pass."""
+    if run.tape is not None and isinstance(run.tape.store, Whole):
+        run.tape.store.ring = None
 
 
 class Propagation(torch.autograd.Function):
@@ -35,10 +42,8 @@ class Propagation(torch.autograd.Function):
         tape = ctx.run.tape
         again = tape is not None and tape.repeats
         ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if again or kind != "state"]
-        ring = [] if tape is None else [ctx.run.space.tensor(tape.store.ring)]
+        ring = [ctx.run.space.tensor(tape.store.ring)] if tape is not None and isinstance(tape.store, Whole) else []
         ctx.save_for_backward(*(tensors[position] for position in ctx.read), *ring)
-        if tape is not None:
-            tape.store.ring = None  # torch holds it now, and frees it
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -64,13 +69,12 @@ class Propagation(torch.autograd.Function):
         final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
-        if run.tape is not None:
+        if run.tape is not None and isinstance(run.tape.store, Whole):
             run.tape.store.ring = saved[-1]
         try:
             computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, read["state"], image, state)
         finally:
-            if run.tape is not None:
-                run.tape.store.ring = None
+            release(run)
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))
         results = [run.space.tensor(found[kind][name]) if need else None for (kind, name), need in wanted.items()]
         return (None, None, None, *results)

@@ -46,6 +46,23 @@ class Options:
     model_gradient_sampling_interval : int or "internal"
         The caller's steps between two that enter the model's gradient, which is weighted for it. Larger takes that much
         less memory. With internal sub-steps, 1 takes one a step; "internal" takes all: the exact discrete gradient.
+    history : {"full", "interior"}
+        The cells of which the past is kept for the model's gradient: all, which is exact, or the model's own, which takes
+        less memory: edge cells then lack what the layers, which continue them, add to their gradient.
+    gradient_mask : bool array [*grid], optional
+        Cells whose gradient is wanted; it is zero elsewhere. History is kept of the smallest box around them.
+    checkpoint_segments : int or "auto", optional
+        Keep the history of one segment of the time axis at a time, and run the others again from states kept at their
+        starts: the same gradient, bit for bit. "auto" takes the number with the fewest bytes.
+    checkpoint_states : int, optional
+        Keep at most so many of these states, and repeat the fewest steps that this allows.
+    storage_mode : {"device", "cpu", "disk", "none"}
+        Where history and states are kept: with the model, in the host's memory, in a file, or not at all (then no model
+        may require a gradient).
+    storage_path : str, optional
+        Folder of the file, which has no name and vanishes with its user; the system's folder for such unless given.
+    storage_compression : bool, "lossless", "bf16", "int8" or Compression
+        How history is coded: not at all, by the usual lossy code (True: 8 bits, then LZ4 on the host), or as named.
     freq_taper_frac, time_pad_frac, time_taper : float, float, bool
         Taper of the top of the spectrum, zero padding and taper in time, where records are resampled.
     check_output_finite : bool
@@ -69,6 +86,13 @@ class Options:
     courant_number: float = DEFAULT_COURANT_NUMBER
     nt: int | None = None
     model_gradient_sampling_interval: int | str = 1
+    history: str = "full"
+    gradient_mask: Any = None
+    checkpoint_segments: int | str | None = None
+    checkpoint_states: int | None = None
+    storage_mode: str = "device"
+    storage_path: str | None = None
+    storage_compression: Any = False
     freq_taper_frac: float = 0.0
     time_pad_frac: float = 0.0
     time_taper: bool = False
@@ -119,5 +143,17 @@ class Options:
         if interval != "internal" and (isinstance(interval, bool) or not isinstance(interval, int) or interval < 1):
             raise InvalidValueError("model_gradient_sampling_interval", interval, "is a whole number of steps, 1 or more",
                                     'give 1, or "internal" for every internal step')  # fmt: skip
+        self._check_levers()
         if self.nt is not None and (isinstance(self.nt, bool) or not isinstance(self.nt, int) or self.nt < 1):
             raise InvalidValueError("nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps")
+
+    def _check_levers(self) -> None:
+        if self.history not in ("full", "interior"):
+            raise InvalidValueError("history", self.history, "is one of full, interior", "choose one of these")
+        least = {"checkpoint_segments": 1, "checkpoint_states": 0}
+        for name, low in least.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= low
+            if not (value is None or whole or (name == "checkpoint_segments" and value == "auto")):
+                rule = f"is a whole number, {low} or more" + (', or "auto"' if low else "")
+                raise InvalidValueError(name, value, rule, "leave it out to keep the history of all steps")

@@ -17,7 +17,8 @@ from numbawave.survey.resampling import downsample, upsample
 from numbawave.torch_bridge.arrays import give_back
 from numbawave.torch_bridge.continuation import WAVEFIELDS, initial_state
 from numbawave.torch_bridge.frontend import Prepared, prepare
-from numbawave.torch_bridge.function import Propagation
+from numbawave.torch_bridge.function import Propagation, release
+from numbawave.torch_bridge.levers import check_wanted, mask_of, masked, state_bytes
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.padding import interior, replicate, zero_pad
 from numbawave.torch_bridge.result import AuxiliaryState, PropagatorOutput, RunInfo
@@ -52,12 +53,14 @@ def propagate(
     run, started = prepared.run, time.perf_counter()
     inputs = _inputs(equation, prepared, options)
     wanted = torch.is_grad_enabled() and any(t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter")
+    check_wanted(options, wanted)
     with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
         run.report = bar.update
         outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
         run.report = None
+        release(run)
     results = _results(prepared, options, list(outputs))
-    info = _info(equation, prepared, wanted, time.perf_counter() - started)
+    info = _info(equation, prepared, options, wanted, time.perf_counter() - started)
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])
@@ -69,7 +72,9 @@ def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tu
     run, ratio = prepared.run, prepared.time.step_ratio
     # Grids on nodes follow from the models cell by cell: made before the edges are continued, they take less memory.
     nodes = not any(parameter.at for parameter in run.setup.forward.parameters)
-    continued = prepared.models if nodes else {n: replicate(m, run.grid) for n, m in prepared.models.items()}
+    mask = mask_of(options, tuple(axis.cells for axis in run.grid.axes))
+    continued = {name: masked(model, mask) for name, model in prepared.models.items()}
+    continued = continued if nodes else {n: replicate(m, run.grid) for n, m in continued.items()}
     grids = equation.grids(continued, prepared.time.internal_dt)
     if nodes:
         grids = {name: replicate(grid, run.grid) for name, grid in grids.items()}
@@ -106,19 +111,16 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
     return found
 
 
-def _info(equation: Equation, prepared: Prepared, kept: bool, seconds: float) -> RunInfo:
+def _info(equation: Equation, prepared: Prepared, options: Options, kept: bool, seconds: float) -> RunInfo:
     run, step = prepared.run, prepared.time
     size = run.dtype.itemsize * run.shots
     history = run.slots * run.setup.channels * run.box.cells * size if kept else 0
-    state = sum(_cells(run.setup.field_shape(run.grid, field)) for _, field, _ in run.state_names()) * size
-    model = next(iter(prepared.models.values()))
+    model, coding = next(iter(prepared.models.values())), run.storage.compression
     return RunInfo(equation.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt, run.shots,
                    run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel, run.dtype.name,
-                   str(model.device), run.backend.name, history, state, seconds)  # fmt: skip
-
-
-def _cells(shape: tuple[int, ...]) -> int:
-    return int(torch.Size(shape).numel())
+                   str(model.device), run.backend.name, options.history, run.storage.mode,
+                   coding.error if coding else "", history, run.tape.store.kept_bytes if run.tape else 0,
+                   state_bytes(run), seconds)  # fmt: skip
 
 
 def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:

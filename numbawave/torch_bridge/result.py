@@ -48,8 +48,12 @@ class RunInfo:
     pml_freq, max_vel : float
         Given or inferred.
     dtype, device, backend : str
-    history_bytes : int
-        What the history for the model's gradient takes; 0 without.
+    history, storage_mode : str
+        The levers; see ``Options``.
+    storage_error : str
+        What the coding of history guarantees; empty without one.
+    history_bytes, kept_bytes : int
+        The history of a segment as values, and what was kept of it; 0 without.
     state_bytes : int
         What the wavefields and the layers' memory take.
     seconds : float
@@ -70,7 +74,11 @@ class RunInfo:
     dtype: str
     device: str
     backend: str
+    history: str
+    storage_mode: str
+    storage_error: str
     history_bytes: int
+    kept_bytes: int
     state_bytes: int
     seconds: float
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from numbawave.engine.space import HostMemory
+from numbawave.engine.space import HostMemory, Lane
 from numbawave.torch_bridge.arrays import DTYPES, numpy_view, plain_view
 
 
@@ -21,6 +21,59 @@ class HostTensors(HostMemory):
     def tensor(self, array: NDArray[Any]) -> torch.Tensor:
         """The run's array as a tensor."""
         return torch.from_numpy(array)
+
+
+_WORDS = {"uint16": torch.int16}
+"""Where torch lacks a dtype, another one as wide."""
+
+
+class Mark:
+    """A place on a stream of a device."""
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self.event.record(stream)
+
+    def wait(self) -> None:
+        """See ``Ticket``."""
+        self.event.synchronize()
+
+
+class DeviceLane:
+    """A stream of its own for copies between a device and pinned memory; see ``Lane``."""
+
+    def __init__(self, device: int) -> None:
+        self.device, self.stream = device, torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pinned: dict[int, torch.Tensor] = {}
+
+    def staged(self, array: torch.Tensor) -> NDArray[Any]:
+        """See ``Lane``."""
+        pinned = torch.empty(array.shape, dtype=array.dtype, pin_memory=True)
+        self._pinned[pinned.data_ptr()] = pinned
+        return pinned.numpy()
+
+    def out(self, array: torch.Tensor, staged: NDArray[Any], start: int) -> Mark:
+        """See ``Lane``."""
+        self.mark().event.wait(self.stream)
+        with torch.cuda.stream(self.stream):
+            self._pinned[staged.ctypes.data][start : start + array.numel()].copy_(array, non_blocking=True)
+        return Mark(self.stream)
+
+    def back(self, staged: NDArray[Any], start: int, array: torch.Tensor, after: Any) -> Mark:
+        """See ``Lane``."""
+        if after is not None:
+            after.event.wait(self.stream)
+        with torch.cuda.stream(self.stream):
+            array.copy_(self._pinned[staged.ctypes.data][start : start + array.numel()], non_blocking=True)
+        return Mark(self.stream)
+
+    def mark(self) -> Mark:
+        """See ``Lane``."""
+        return Mark(torch.cuda.current_stream(self.device))
+
+    def follow(self, ticket: Any) -> None:
+        """See ``Lane``."""
+        ticket.event.wait(torch.cuda.current_stream(self.device))
 
 
 @dataclass(frozen=True)
@@ -43,9 +96,31 @@ class DeviceTensors:
         """See ``Space``."""
         return torch.empty(shape, dtype=self.dtype, device=self.device)
 
+    def buffer(self, size: int, dtype: str) -> torch.Tensor:
+        """See ``Space``."""
+        return torch.empty(size, dtype=_WORDS.get(dtype) or getattr(torch, dtype), device=self.device)
+
+    def lane(self) -> Lane:
+        """See ``Space``."""
+        return DeviceLane(self.device)
+
     def own(self, values: torch.Tensor) -> torch.Tensor:
         """See ``Space``."""
         return values.clone(memory_format=torch.contiguous_format)
+
+    def on_host(self, array: torch.Tensor) -> NDArray[Any]:
+        """See ``Space``."""
+        found: NDArray[Any] = array.cpu().numpy()
+        return found
+
+    def host_like(self, array: torch.Tensor) -> NDArray[Any]:
+        """See ``Space``."""
+        found: NDArray[Any] = torch.empty_like(array, device="cpu").numpy()
+        return found
+
+    def fill(self, array: torch.Tensor, values: NDArray[Any]) -> None:
+        """See ``Space``."""
+        array.copy_(torch.from_numpy(values))
 
     def contiguous(self, values: torch.Tensor) -> torch.Tensor:
         """See ``Space``."""

@@ -1,7 +1,7 @@
 """A run of any program on random arrays: what every contract needs, whatever the equation."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from numbawave.engine.space import HostMemory, Space
 from numbawave.equations import EQUATIONS
 from numbawave.grid.axes import axis_names
 from numbawave.grid.domain import Region
+from numbawave.history.storage import Storage
 from numbawave.stencil.form import Field, Scaled, walk
 from numbawave.stencil.linearise import linearise
 from numbawave.stencil.program import Program
@@ -53,6 +54,7 @@ class Case:
     align: int | None = None
     region: Region = "full"
     segments: int = 1
+    storage: Storage = field(default_factory=Storage)
     together: bool = True
     """Whether the first two points of a shot are one cell; else no two points of a kind are, whatever their shots."""
 
@@ -111,7 +113,7 @@ class Experiment:
         damping = Damping(0.3, 1.5, 0.2)
         backend = BACKENDS[case.backend]()
         return Run(found, grid, case.shots, case.steps, np.dtype(case.dtype), damping, backend, cells, case.batched,
-                   case.stride, uniform(case.steps, case.segments), grid.box(case.region),
+                   case.stride, uniform(case.steps, case.segments), grid.box(case.region), case.storage,
                    space=space(case))  # fmt: skip
 
     def _points(self, grid: Any, count: int) -> tuple[Array, Array]:

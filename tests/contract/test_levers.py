@@ -5,6 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from numbawave.history import parts, shelf
+from numbawave.history.codecs.compression import Compression
+from numbawave.history.storage import Storage
 from tests.contract.experiment import EQUATIONS_ON, Case, Experiment, marked
 
 WAYS = [(8, 3, 1, "full"), (9, 4, 2, "interior"), (7, 7, 1, "interior"), (7, 3, 3, "full")]
@@ -44,3 +47,67 @@ def test_the_interior_has_the_same_gradient(case: Case) -> None:
     for one, other in zip(found[1:], expected[1:], strict=True):
         for name in other:
             assert np.array_equal(one[name], other[name]), name
+
+
+PLACES = [
+    Storage(mode, compression=compression)
+    for mode in ("cpu", "disk")
+    for compression in (None, Compression("none"), Compression("none", "zstd"))
+]
+CODED = [Storage("device", compression=Compression(coding)) for coding in ("bf16", "int8")]
+CODED += [Storage(mode, compression=Compression(coding, codec)) for mode, coding, codec in
+          (("cpu", "int8", "lz4"), ("disk", "int8", None), ("cpu", "bf16", None), ("disk", "bf16", "lz4"))]  # fmt: skip
+
+
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of two slots and pieces of few values, so that small runs have many."""
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(shelf, "PIECE_BYTES", 1000)
+
+
+@pytest.mark.parametrize("storage", PLACES, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    marked(
+        Case("scalar", 2, backend=backend, shape=(9, 41), steps=steps, segments=segments, stride=stride, dtype="float32")
+        for backend, ways in (("cpu", ((9, 1, 1), (11, 3, 1), (13, 2, 3))), ("cuda", ((7, 2, 2),)))
+        for steps, segments, stride in ways
+    ),
+)
+def test_where_history_is_kept_changes_no_bit(case: Case, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch)
+    plain, other = Experiment(replace(case, segments=1)), Experiment(replace(case, storage=storage))
+    expected = [*plain.forward(keep=True), *plain.adjoint()]
+    found = [*other.forward(keep=True), *other.adjoint(), *other.adjoint()]
+    for one, wanted in zip(found, [*expected, *expected[2:]], strict=True):
+        for name in wanted:
+            assert np.array_equal(one[name], wanted[name]), name
+
+
+@pytest.mark.parametrize("storage", CODED, ids=str)
+@pytest.mark.parametrize("case", marked(Case("scalar", 2, backend=b, shape=(9, 41), steps=9) for b in ("cpu", "cuda")))
+def test_a_coding_has_the_same_error_everywhere(case: Case, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost is lost by the quantiser: neither the place nor blosc2 nor segments change a bit after it."""
+    small(monkeypatch)
+    assert storage.compression is not None
+    exact = Experiment(case)
+    bare = Experiment(replace(case, storage=Storage("device", compression=Compression(storage.compression.coding))))
+    other = Experiment(replace(case, storage=storage, segments=2))
+    gradients = []
+    for experiment in (exact, bare, other):
+        experiment.forward(keep=True)
+        gradients.append(experiment.adjoint()[0])
+    for name, value in gradients[0].items():
+        assert np.array_equal(gradients[1][name], gradients[2][name])
+        error = np.linalg.norm(gradients[1][name] - value) / np.linalg.norm(value)
+        assert 0 < error < storage.compression.relative_error(case.dtype) * 10
+
+
+def test_what_is_kept_is_counted() -> None:
+    """Nothing in the ring but a part, and on the shelf what the codes and their scales take."""
+    case = Case("scalar", 2, backend="cpu", shape=(9, 41), steps=9, dtype="float32")
+    experiment = Experiment(replace(case, storage=Storage("disk", compression=Compression("int8", None))))
+    experiment.forward(keep=True)
+    values = case.steps * experiment.run.box.cells * case.shots
+    assert experiment.run.tape is not None
+    assert experiment.run.tape.store.kept_bytes == values + -(-values // 64) * 4

@@ -1,0 +1,111 @@
+"""Where history is kept and how it is coded: the choice, checked, and the store that follows from it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from numbawave.backends.base import Backend
+from numbawave.codegen.coding import CODES, scale_count
+from numbawave.errors import InvalidValueError, StorageError
+from numbawave.history.base import Slots, Store, Whole
+from numbawave.history.codecs.compression import Compression
+from numbawave.history.coded import Coded
+from numbawave.history.shelf import Disk, Memory, Shelf
+from numbawave.history.states import States
+from numbawave.history.streamed import Streamed
+
+Mode = Literal["device", "cpu", "disk", "none"]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where history is kept, and how it is coded.
+
+    Attributes
+    ----------
+    mode : {"device", "cpu", "disk", "none"}
+    path : str, optional
+        Folder of the file, for "disk".
+    compression : Compression, optional
+    """
+
+    mode: Mode = "device"
+    path: str | None = None
+    compression: Compression | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            rule = f"is one of {', '.join(get_args(Mode))}"
+            raise InvalidValueError("storage_mode", self.mode, rule, "choose one of these")
+        if self.path is not None and self.mode != "disk":
+            remedy = 'give storage_mode="disk", or leave storage_path out'
+            raise InvalidValueError("storage_path", self.path, "is where a file of history lies", remedy)
+        coding = self.compression and self.compression.quantiser
+        if self.mode == "device" and coding == "none":
+            remedy = 'give storage_mode="cpu" or "disk", or a coding of the device: "bf16" or "int8"'
+            raise InvalidValueError("storage_compression", "lossless", "is done by blosc2 on the host", remedy)
+
+    def store(self, slots: Slots, space: Any, backend: Backend) -> Store:
+        """The store of a run.
+
+        Raises
+        ------
+        StorageError
+            If there is no room for the largest segment, or no file can be made.
+        """
+        coding = self.compression
+        if self.mode == "device" and coding:
+            return Coded(slots, space, backend.coder(space), coding)
+        if self.mode == "device" or (self.mode == "cpu" and space.device is None and not coding):
+            return Whole(slots, space)
+        self._check_room(slots)
+        shelf: Shelf = Memory(coding) if self.mode == "cpu" else Disk(self.path, coding)
+        return Streamed(slots, space, backend.coder(space), coding, shelf)
+
+    def states(self, space: Any) -> States:
+        """Where a run's states are kept."""
+        if self.mode == "disk":
+            return States(space, Disk(self.path, None))
+        return States(space, Memory(None) if self.mode == "cpu" and space.device is not None else None)
+
+    def _check_room(self, slots: Slots) -> None:
+        """Whether the history of a segment fits, with nothing saved by blosc2."""
+        needed = slots.most * coded_bytes(self.compression, slots.size, slots.real)
+        if self.mode == "disk":
+            folder = os.fspath(self.path) if self.path is not None else Disk.default()
+            free = shutil.disk_usage(folder).free if os.path.isdir(folder) else None
+            argument, what = "storage_path", f"{folder} with {_giga(free)} free"
+        else:
+            free = free_memory()
+            argument, what = "storage_mode", f"cpu with {_giga(free)} of memory free"
+        if free is not None and needed > free:
+            rule = f"history may take {_giga(needed)} there"
+            remedy = "use more checkpoint_segments, storage_compression=True, or fewer shots a call"
+            raise StorageError(argument, what, rule, remedy)
+
+
+def coded_bytes(compression: Compression | None, values: int, real: str) -> int:
+    """What so many values take at most; what blosc2 saves of it is not known beforehand."""
+    each = np.dtype(real).itemsize
+    coding = compression.quantiser if compression else "none"
+    codes = np.dtype(CODES[coding]).itemsize if coding in CODES else each
+    return values * codes + scale_count(coding, values) * each
+
+
+def free_memory() -> int | None:
+    """Bytes that the host can still give; None where the system does not say."""
+    try:
+        with open("/proc/meminfo") as file:
+            found = next(line for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None
+    return int(found.split()[1]) * 1024
+
+
+def _giga(number: int | None) -> str:
+    return "an unknown amount" if number is None else f"{number / 1e9:.3g} GB"
