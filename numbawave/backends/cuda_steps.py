@@ -131,7 +131,7 @@ class Steps:
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
         self.views: dict[int, Any] = {}
         self.halves: list[list[Launch]] = []
-        self.graphs: dict[int, Graph] = {}
+        self.graphs: dict[Pair, Graph] = {}
         self.home = {name: _address(array) for name, array in arrays.items()}
         self.next: Pair | None = None
 
@@ -151,12 +151,14 @@ class Steps:
                 with one_process(self.module):
                     steps -= self._launch(pair, min(steps, 2), stream)
                 LOADED.add((self.module.__name__, device))
-            if steps > FEW_STEPS and device is not None:
-                if turn not in self.graphs:
-                    self.graphs[turn] = Graph(cuda, device, pair)
-                self.graphs[turn].launch(steps // 2, stream)
-                steps %= 2
-            self._launch(pair, steps, stream)
+            if self.run.steps > FEW_STEPS and device is not None:
+                for launches, times in ((pair, steps // 2), (self.halves[turn], steps % 2)):
+                    if times:
+                        key = turn, len(launches)
+                        self.graphs[key] = self.graphs.get(key) or Graph(cuda, device, launches)
+                        self.graphs[key].launch(times, stream)
+            else:
+                self._launch(pair, steps, stream)
             for name in self.copies if first == 0 else ():
                 self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
         exchange(self.program, self.arrays, last - first)
