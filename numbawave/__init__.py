@@ -18,9 +18,10 @@ if TYPE_CHECKING:
         StorageError,
     )
     from numbawave.survey.geometry import cell
-    from numbawave.torch_bridge import wavelets
+    from numbawave.torch_bridge import checkpointing, wavelets
     from numbawave.torch_bridge.propagators import Scalar, kernel_source, scalar
     from numbawave.torch_bridge.result import PropagatorOutput
+    from numbawave.torch_bridge.snapshot import snapshots
 
 __version__ = "0.1.0"
 
@@ -35,9 +36,11 @@ __all__ = [
     "Scalar",
     "StorageError",
     "cell",
+    "checkpointing",
     "equations",
     "kernel_source",
     "scalar",
+    "snapshots",
     "wavelets",
 ]
 
@@ -52,9 +55,11 @@ _HOMES = {
     "Scalar": "numbawave.torch_bridge.propagators",
     "StorageError": "numbawave.errors",
     "cell": "numbawave.survey.geometry",
+    "checkpointing": "numbawave.torch_bridge.checkpointing",
     "equations": "numbawave.equations",
     "kernel_source": "numbawave.torch_bridge.propagators",
     "scalar": "numbawave.torch_bridge.propagators",
+    "snapshots": "numbawave.torch_bridge.snapshot",
     "wavelets": "numbawave.torch_bridge.wavelets",
 }
 

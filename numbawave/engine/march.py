@@ -41,3 +41,12 @@ class March:
     def state(self) -> Arrays:
         """The arrays of the state, as they are now."""
         return {name: self.arrays[array] for name, _, array in self.run.state_names()}
+
+    @property
+    def views(self) -> list[Any]:
+        """The parts of the state's arrays that can be other than zero."""
+        run, found = self.run, []
+        for _, field, array in run.state_names():
+            depth = run.setup.storage_depth(field.slab) if field.slab else 0
+            found += [self.arrays[array][:, *where] for where in run.grid.computed(field.slab, depth)]
+        return found

@@ -63,7 +63,7 @@ class Space(Protocol):
         """The array, or a copy of it, in the host's memory."""
 
     def host_like(self, array: Any) -> NDArray[Any]:
-        """The array, or one like it in the host's memory."""
+        """A contiguous array of its shape in the host's memory."""
 
     def fill(self, array: Any, values: NDArray[Any]) -> None:
         """Overwrite an array with one of the host's."""
@@ -144,12 +144,11 @@ class HostMemory:
 
     def host_like(self, array: NDArray[Any]) -> NDArray[Any]:
         """See ``Space``."""
-        return array
+        return np.empty(array.shape, array.dtype)
 
     def fill(self, array: NDArray[Any], values: NDArray[Any]) -> None:
         """See ``Space``."""
-        if values is not array:
-            array[...] = values
+        array[...] = values
 
     def contiguous(self, values: Any) -> NDArray[Any]:
         """See ``Space``."""

@@ -74,12 +74,12 @@ class Tape:
                 case Forward(first, last):
                     ahead.go(first, last, history=False)
                 case Save(step):
-                    self.states.save(step, ahead.state)
+                    self.states.save(step, ahead.views)
                 case Load(0):
                     for name, array in ahead.state.items():
                         array[...] = initial.get(name, 0)
                 case Load(step):
-                    self.states.load(step, ahead.state)
+                    self.states.load(step, ahead.views)
                 case Drop(step):
                     self.states.drop(step)
                 case Reverse(first, last):

@@ -159,6 +159,17 @@ class Domain:
         first, stop = box.first[-1] - start, box.stop[-1] - start
         return Box((*box.first[:-1], start + first // lanes * lanes), (*box.stop[:-1], start + _ceil(stop, lanes)))
 
+    def computed(self, slab: str | None, depth: int) -> list[tuple[slice, ...]]:
+        """Where computed cells lie in a field's array, or in that of a memory variable in the slabs of an axis."""
+        whole = [slice(axis.first, axis.last) for axis in self.axes]
+        if slab is None:
+            return [tuple(whole)]
+        position = next(k for k, axis in enumerate(self.axes) if axis.name == slab)
+        axis = self.axes[position]
+        (low, high), moved = axis.slab(depth), axis.size - axis.slab_size(depth)
+        ends = [slice(axis.first, low), slice(high - moved, axis.last - moved)] if moved else [whole[position]]
+        return [(*whole[:position], end, *whole[position + 1 :]) for end in ends]
+
     def slab_shape(self, name: str, depth: int) -> tuple[int, ...]:
         """Shape of a memory variable that lives in the slabs of one axis."""
         return tuple(axis.slab_size(depth) if axis.name == name else axis.size for axis in self.axes)

@@ -9,9 +9,13 @@ PART_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Part:
-    """Steps ``first`` to ``last - 1``, whose history has ``slots`` slots from number ``slot`` on."""
+    """Steps ``first`` to ``last - 1``, whose history has ``slots`` slots from number ``slot`` on.
+
+    Parts are numbered from the start of the run, and in their segment by ``place``.
+    """
 
     number: int
+    place: int
     first: int
     last: int
     slot: int
@@ -27,7 +31,7 @@ def slots_a_part(slot_bytes: int, most: int) -> int:
 def parts(first: int, last: int, slots: int, stride: int) -> Iterator[Part]:
     """The parts of some steps; a part begins where the number of its slot is a multiple of ``slots``."""
     steps = slots * stride
-    for number in range(first // steps, -(-last // steps)):
+    for place, number in enumerate(range(first // steps, -(-last // steps))):
         start, stop = max(first, number * steps), min(last, (number + 1) * steps)
         slot, end = -(-start // stride), -(-stop // stride)
-        yield Part(number, start, stop, slot, end - slot)
+        yield Part(number, place, start, stop, slot, end - slot)

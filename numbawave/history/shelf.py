@@ -22,6 +22,7 @@ PIECE_BYTES = 4 * 2**20
 
 Key = tuple[int, ...]
 Piece = NDArray[Any]
+Jobs = list[Future[Any]]
 
 
 class Until(Protocol):
@@ -194,22 +195,22 @@ def pieces(arrays: list[Piece]) -> list[Piece]:
     return found
 
 
-def put_all(pool: Executor, shelf: Shelf, number: int, arrays: list[Piece], until: Until) -> list[Future[int]]:
-    """Keep a part's arrays, once they are there."""
+def put_all(pool: Executor, shelf: Shelf, number: int, arrays: list[Piece], until: Until) -> Future[Jobs]:
+    """Keep a part's arrays, once they are there: one thread waits for that, and hands the pieces out."""
 
-    def keep(position: int, piece: Piece) -> int:
+    def start() -> Jobs:
         until.wait()
-        return shelf.put((number, position), piece)
+        return [pool.submit(shelf.put, (number, position), piece) for position, piece in enumerate(pieces(arrays))]
 
-    return [pool.submit(keep, position, piece) for position, piece in enumerate(pieces(arrays))]
+    return pool.submit(start)
 
 
-def get_all(pool: Executor, shelf: Shelf, number: int, arrays: list[Piece], until: Until | None) -> list[Future[Any]]:
+def get_all(pool: Executor, shelf: Shelf, number: int, arrays: list[Piece], until: Until | None) -> Future[Jobs]:
     """Bring a part's arrays back, once nobody needs what is there."""
 
-    def give(position: int, piece: Piece) -> None:
+    def start() -> Jobs:
         if until is not None:
             until.wait()
-        shelf.get((number, position), piece)
+        return [pool.submit(shelf.get, (number, position), piece) for position, piece in enumerate(pieces(arrays))]
 
-    return [pool.submit(give, position, piece) for position, piece in enumerate(pieces(arrays))]
+    return pool.submit(start)

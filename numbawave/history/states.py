@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from numbawave.history.shelf import Shelf, pieces
@@ -20,22 +19,22 @@ class States:
 
     def __init__(self, space: Any, shelf: Shelf | None) -> None:
         self.space, self.shelf = space, shelf
-        self._kept: dict[int, dict[str, Any]] = {}
+        self._kept: dict[int, list[Any]] = {}
 
-    def save(self, step: int, state: Mapping[str, Any]) -> None:
-        """Keep a copy of a state."""
+    def save(self, step: int, state: list[Any]) -> None:
+        """Keep a copy of a state's arrays."""
         if self.shelf is None:
-            self._kept[step] = {name: self.space.own(array) for name, array in state.items()}
+            self._kept[step] = [self.space.own(array) for array in state]
             return
-        for number, array in enumerate(state.values()):
+        for number, array in enumerate(state):
             for position, piece in enumerate(pieces([self.space.on_host(array).reshape(-1)])):
                 self.shelf.put((step, number, position), piece)
 
-    def load(self, step: int, state: Mapping[str, Any]) -> None:
+    def load(self, step: int, state: list[Any]) -> None:
         """Overwrite a state's arrays."""
-        for number, (name, array) in enumerate(state.items()):
+        for number, array in enumerate(state):
             if self.shelf is None:
-                array[...] = self._kept[step][name]
+                array[...] = self._kept[step][number]
                 continue
             values = self.space.host_like(array)
             for position, piece in enumerate(pieces([values.reshape(-1)])):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numbawave.history.base import Slots, Walk
 from numbawave.history.codecs.blosc import side_by_side
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.parts import Part, parts, slots_a_part
-from numbawave.history.shelf import Shelf, get_all, put_all
+from numbawave.history.shelf import Jobs, Shelf, get_all, put_all
 
 THREADS = 16
 """At most, for compressing and copying on the host."""
@@ -29,14 +29,14 @@ class _Bay:
 
     arrays: list[Any]
     staged: list[NDArray[Any]]
-    jobs: list[Future[Any]] = field(default_factory=list)
+    jobs: Future[Jobs] | None = None
     copied: Any = None
     used: Any = None
 
     def settle(self) -> int:
         """Wait for the jobs, and raise what they raised; the sum of what they gave."""
-        jobs, self.jobs = self.jobs, []
-        return sum(job.result() or 0 for job in jobs)
+        jobs, self.jobs = self.jobs, None
+        return sum(job.result() or 0 for job in jobs.result()) if jobs is not None else 0
 
 
 class Streamed:
@@ -93,7 +93,7 @@ class Streamed:
                     self.coder.encode(self.slots.view(ring, part), self.coding, *views, *[None] * (2 - len(views)))
                 for view, staged in zip(views, bay.staged, strict=True):
                     bay.copied = self._lane.out(view, staged, start)
-                bay.jobs = put_all(pool, self.shelf, part.number, self._staged(bay, start, views), bay.copied)
+                bay.jobs = put_all(pool, self.shelf, part.place, self._staged(bay, start, views), bay.copied)
             self.kept_bytes += sum(bay.settle() for bay in self._bays)
 
     def read(self, first: int, last: int, walk: Walk) -> None:
@@ -153,7 +153,7 @@ class Streamed:
         if part.slots:
             bay = self._bays[part.number % self.count]
             start, views = self._views(bay, part)
-            bay.jobs = get_all(pool, self.shelf, part.number, self._staged(bay, start, views), bay.copied)
+            bay.jobs = get_all(pool, self.shelf, part.place, self._staged(bay, start, views), bay.copied)
 
     @contextmanager
     def _pool(self) -> Iterator[ThreadPoolExecutor]:

@@ -76,7 +76,7 @@ class Stage:
         """Every form that the stage evaluates on the grid."""
         return (*(a.form for a in self.assignments), *(image.adjoint for image in self.images))
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """Every field that the stage reads or writes, in order of appearance."""
         reads = (f.field for form in self.forms for f in walk(form) if isinstance(f, Read))

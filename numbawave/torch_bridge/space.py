@@ -31,7 +31,7 @@ class Mark:
     """A place on a stream of a device."""
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
-        self.event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self.event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         self.event.record(stream)
 
     def wait(self) -> None:
@@ -115,7 +115,7 @@ class DeviceTensors:
 
     def host_like(self, array: torch.Tensor) -> NDArray[Any]:
         """See ``Space``."""
-        found: NDArray[Any] = torch.empty_like(array, device="cpu").numpy()
+        found: NDArray[Any] = torch.empty(array.shape, dtype=array.dtype).numpy()
         return found
 
     def fill(self, array: torch.Tensor, values: NDArray[Any]) -> None:
