@@ -57,6 +57,9 @@ class Backend(Protocol):
     def coder(self, space: Any) -> Coder:
         """The quantisers of history for arrays of a space."""
 
+    def copies(self, run: Any) -> int:
+        """Copies of each parameter's gradient that a run back adds up at its end, ``back.copies_*`` of its ledger."""
+
 
 def history_use(run: Any, history: bool) -> History:
     """How a run's kernels touch history."""

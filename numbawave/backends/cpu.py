@@ -128,6 +128,10 @@ class Cpu:
 
         return advance
 
+    def copies(self, run: Any) -> int:
+        """See ``Backend``."""
+        return 0
+
     def coder(self, space: Any) -> Coder:
         """See ``Backend``."""
         from numbawave.backends.coding_cpu import CpuCoder

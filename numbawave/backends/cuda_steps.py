@@ -50,6 +50,11 @@ class Cuda:
         regions = {region.name: region for region in regions_of(run, program, split)}
         return Steps(run, program, module, regions, arrays, sign, history).advance
 
+    def copies(self, run: Any) -> int:
+        """See ``Backend``."""
+        groups = 0 if run.batched else min(run.shots, COPIED_CELLS // run.grid.cells)
+        return groups if groups > 1 else 0
+
     def coder(self, space: Any) -> Coder:
         """See ``Backend``."""
         from numbawave.backends.coding_cuda import CudaCoder
@@ -122,10 +127,11 @@ class Steps:
         self.values["slots"] = np.int64(self.slots)
         # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
         shared = history and sign < 0 and not run.batched
-        groups = max(1, min(run.shots, COPIED_CELLS // run.grid.cells)) if shared else run.shots
+        copies = run.backend.copies(run) if shared else 0
+        groups = max(1, copies) if shared else run.shots
         self.values["gradient_step"] = np.uint64(run.grid.cells if shared else 0)
         names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
-        self.copies = {name: run.space.zeros(groups, run.grid.cells) for name in names} if shared and groups > 1 else {}
+        self.copies = {name: run.make(f"back.copies_{name}") for name in names} if copies else {}
         self.shapes = {name: launch_shape(run, program, region, groups) for name, region in regions.items()}
         self.tables = self._tables()
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}

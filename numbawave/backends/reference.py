@@ -29,6 +29,10 @@ class Reference:
         """See ``Backend``."""
         return partial(self._forward if direction == "forward" else self._adjoint, run, arrays, history)
 
+    def copies(self, run: Any) -> int:
+        """See ``Backend``."""
+        return 0
+
     def coder(self, space: Any) -> Coder:
         """See ``Backend``."""
         from numbawave.backends.coding_cpu import CpuCoder

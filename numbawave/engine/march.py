@@ -45,8 +45,4 @@ class March:
     @property
     def views(self) -> list[Any]:
         """The parts of the state's arrays that can be other than zero."""
-        run, found = self.run, []
-        for _, field, array in run.state_names():
-            depth = run.setup.storage_depth(field.slab) if field.slab else 0
-            found += [self.arrays[array][:, *where] for where in run.grid.computed(field.slab, depth)]
-        return found
+        return [self.arrays[array][:, *where] for array, where in self.run.state_views()]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from numbawave.backends.base import Backend
 from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
+from numbawave.engine.buffers import declare
 from numbawave.engine.march import March
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
@@ -19,7 +21,9 @@ from numbawave.engine.tape import Tape
 from numbawave.grid.domain import Box, Domain
 from numbawave.history.base import Slots
 from numbawave.history.storage import Storage
+from numbawave.planning.ledger import Ledger
 from numbawave.stencil.form import Field
+from numbawave.stencil.program import Program
 
 Arrays = dict[str, Any]
 Given = Mapping[str, Any]
@@ -74,6 +78,7 @@ class Run:
     report: Callable[[int], None] | None = None
     space: Space = None  # type: ignore[assignment]
     tape: Tape | None = field(default=None, repr=False)
+    ledger: Ledger = field(default_factory=lambda: Ledger([]), repr=False)
 
     def __post_init__(self) -> None:
         self.space = self.space or HostMemory(self.dtype)
@@ -110,9 +115,24 @@ class Run:
                 found.append((f"{field_.name}_previous", field_, f"{field_.name}_next"))
         return found
 
-    def zeros(self, field_: Field) -> Any:
-        """A field of all shots."""
-        return self.space.zeros(self.shots, *self.setup.field_shape(self.grid, field_))
+    @property
+    def slots_of(self) -> Slots:
+        """What history is made of."""
+        return Slots((self.setup.channels, self.shots, *self.box.shape), self.dtype.name, self.slots, self.stride)
+
+    def state_views(self) -> Iterator[tuple[str, tuple[slice, ...]]]:
+        """The parts of the state's arrays that can be other than zero: names of the arrays, and where."""
+        for _, field_, array in self.state_names():
+            depth = self.setup.storage_depth(field_.slab) if field_.slab else 0
+            for where in self.grid.computed(field_.slab, depth):
+                yield array, where
+
+    def make(self, name: str, zero: bool = True) -> Any:
+        """A buffer of the ledger."""
+        buffer = self.ledger[name]
+        if buffer.dtype != self.dtype.name:
+            return self.space.buffer(prod(buffer.shape), buffer.dtype)
+        return self.space.zeros(*buffer.shape) if zero else self.space.empty(*buffer.shape)
 
     def forward(self, parameters: Given, amplitudes: Given, initial: Given, keep: bool) -> tuple[Arrays, Arrays]:
         """Step through time.
@@ -133,15 +153,11 @@ class Run:
         records, state : dict of str to ndarray
             By recorded field ``[step, shot * receiver]``, and the final state.
         """
-        arrays = self._ahead(parameters, amplitudes, initial)
-        for record in self.setup.forward.records:
-            points = self.cells[f"receivers_{record.name}"].size
-            arrays[f"record_{record.name}"] = self.space.empty(self.steps, points)
+        self.ledger = declare(self, keep)
+        arrays = self._ahead("forward", parameters, amplitudes, initial)
         march = March(self, "forward", arrays)
         if keep:
-            shape = (self.setup.channels, self.shots, *self.box.shape)
-            slots = Slots(shape, self.dtype.name, self.slots, self.stride)
-            store = self.storage.store(slots, self.space, self.backend)
+            store = self.storage.store(self.slots_of, self.space, self.backend, partial(self.make, zero=False))
             self.tape = Tape(self.schedule, store, self.storage.states(self.space))
             arrays["history"] = self.tape.store.ring
             self.tape.forward(march)
@@ -149,12 +165,16 @@ class Run:
             march.go(0, self.steps, history=False)
         return {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}, march.state
 
-    def _ahead(self, parameters: Given, amplitudes: Given, initial: Given) -> Arrays:
+    def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given) -> Arrays:
         """The arrays of steps forward."""
         arrays = self._common(parameters)
-        for name, field_, array in self.state_names():
-            arrays[array] = self.space.own(initial[name]) if name in initial else self.zeros(field_)
-        self._buffers(arrays, self.setup.forward.stages)
+        for name, _, array in self.state_names():
+            arrays[array] = self.make(f"{group}.{array}", zero=name not in initial)
+            if name in initial:
+                arrays[array][...] = initial[name]
+        self._buffers(group, arrays, self.setup.forward)
+        for record in self.setup.forward.records:
+            arrays[f"record_{record.name}"] = self.make(f"{group}.record_{record.name}", zero=False)
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
         return arrays
@@ -196,18 +216,15 @@ class Run:
         """
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
-            arrays[f"adjoint_{array}"] = self._scaled(parameters, name, field_, final.get(name))
-        program = self.setup.adjoint.program
-        self._buffers(arrays, program.stages)
+            arrays[f"adjoint_{array}"] = self._scaled(parameters, name, field_, array, final.get(name))
+        self._buffers("back", arrays, self.setup.adjoint.program)
         for record in self.setup.forward.records:
             arrays[f"residual_{record.name}"] = residuals[record.name]
         for source in self.setup.forward.sources:
-            points = self.cells[f"cells_{source.name}"].size
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
-            arrays[f"gradient_{source.name}"] = self.space.zeros(self.steps, points)
-        for parameter in self.setup.forward.parameters:
-            shape = tuple(parameters[parameter.name].shape) if image else (0,)
-            arrays[f"gradient_{parameter.name}"] = self.space.zeros(*shape)
+            arrays[f"gradient_{source.name}"] = self.make(f"back.gradient_{source.name}")
+        for name in (f"gradient_{parameter.name}" for parameter in self.setup.forward.parameters):
+            arrays[name] = self.make(f"back.{name}") if image else self.space.zeros(0)
         march = March(self, "adjoint", arrays)
         if image:
             assert self.tape is not None
@@ -226,9 +243,8 @@ class Run:
 
     def _replay(self, parameters: Given, amplitudes: Given, initial: Given, ring: Any) -> March:
         """Steps forward that record nothing: there are no receivers."""
-        arrays = self._ahead(parameters, amplitudes, initial) | {"history": ring}
+        arrays = self._ahead("again", parameters, amplitudes, initial) | {"history": ring}
         for record in self.setup.forward.records:
-            arrays[f"record_{record.name}"] = self.space.empty(self.steps, 0)
             arrays |= {f"{prefix}receivers_{record.name}": np.zeros(0, np.int64) for prefix in ("", "model_")}
         return March(self, "forward", arrays)
 
@@ -239,25 +255,27 @@ class Run:
             arrays[profile.name] = self.space.upload(self.damping.profile(profile, axis, self.setup.accuracy))
         return arrays | self.cells
 
-    def _buffers(self, arrays: Arrays, stages: Any) -> None:
+    def _buffers(self, group: str, arrays: Arrays, program: Program) -> None:
         """A second array for every field whose stage needs one and that has not got one as its older level."""
-        for stage in stages:
-            for field_ in stage.fields:
-                if field_.name not in arrays:
-                    arrays[field_.name] = self.zeros(field_)
-                if stage.buffered(field_) and f"{field_.name}_next" not in arrays:
-                    arrays[f"{field_.name}_next"] = self.zeros(field_)
+        for stage in program.stages:
+            names = [name for f in stage.fields for name in (f.name, *([f"{f.name}_next"] if stage.buffered(f) else ()))]
+            for name in names:
+                if name not in arrays:
+                    arrays[name] = self.make(f"{group}.{name}")
 
-    def _scaled(self, parameters: Given, name: str, field_: Field, cotangent: Any) -> Any:
+    def _scaled(self, parameters: Given, name: str, field_: Field, array: str, cotangent: Any) -> Any:
         """Where the adjoint of a state's array starts."""
+        start = self.make(f"back.adjoint_{array}", zero=cotangent is None)
         if cotangent is None:
-            return self.zeros(field_)
-        start = self.space.own(cotangent)
+            return start
+        start[...] = cotangent
         self._clear_halo(start)
         if name != field_.name:
             start /= self.setup.older(field_)
         scale = self.setup.adjoint.scales.get(field_.name)
-        return start if scale is None else start * parameters[scale.name]
+        if scale is not None:
+            start *= parameters[scale.name]
+        return start
 
     def _unscaled(self, parameters: Given, name: str, field_: Field, adjoint: Any) -> Any:
         """The gradient of an initial state's array."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from numbawave.checkpoint import Action, Drop, Forward, Load, Reverse, Save, Schedule
@@ -35,7 +35,7 @@ class Tape:
     def forward(self, ahead: March) -> None:
         """Go forward."""
         try:
-            self._play(self.schedule.forward, ahead, None, {})
+            self._play(self.schedule.forward, lambda: ahead, None, {})
             self._ready = True
         finally:
             if not self._ready:
@@ -53,9 +53,9 @@ class Tape:
             The state at step 0; what is absent is zero.
         """
         again = () if self._ready else (Load(0), *self.schedule.forward)
+        self._ready = not self.repeats  # also should this pass fail on its way
         try:
-            self._play((*again, *self.schedule.backward), ahead() if self.repeats else None, back, initial)
-            self._ready = not self.repeats
+            self._play((*again, *self.schedule.backward), cache(ahead), back, initial)
         finally:
             if not self._ready:
                 self.close()
@@ -66,20 +66,20 @@ class Tape:
         self.states.close()
         self.store.close()
 
-    def _play(self, actions: Iterable[Action], ahead: Any, back: Any, initial: Mapping[str, Any]) -> None:
+    def _play(self, actions: Iterable[Action], ahead: Callable[[], March], back: Any, initial: Mapping[str, Any]) -> None:
         for action in actions:
             match action:
                 case Forward(first, last, keep) if keep:
-                    self.store.write(first, last, partial(ahead.go, history=True))
+                    self.store.write(first, last, partial(ahead().go, history=True))
                 case Forward(first, last):
-                    ahead.go(first, last, history=False)
+                    ahead().go(first, last, history=False)
                 case Save(step):
-                    self.states.save(step, ahead.views)
+                    self.states.save(step, ahead().views)
                 case Load(0):
-                    for name, array in ahead.state.items():
+                    for name, array in ahead().state.items():
                         array[...] = initial.get(name, 0)
                 case Load(step):
-                    self.states.load(step, ahead.views)
+                    self.states.load(step, ahead().views)
                 case Drop(step):
                     self.states.drop(step)
                 case Reverse(first, last):

@@ -3,14 +3,27 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from numbawave.history.parts import Part
 
+Make = Callable[[str], Any]
+"""Gives a buffer of the run's ledger."""
+
 Walk = Callable[[int, int], None]
 """Does steps ``first`` to ``last - 1``, forward or back."""
+
+
+class Need(NamedTuple):
+    """A buffer that a store takes; see ``planning.ledger.Buffer``."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    place: Literal["device", "host", "pinned", "disk"] = "device"
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -84,8 +97,8 @@ class Whole:
 
     lasts = True
 
-    def __init__(self, slots: Slots, space: Any) -> None:
-        self.ring = space.empty(slots.most, *slots.shape)
+    def __init__(self, slots: Slots, make: Make) -> None:
+        self.ring = make("history")
         self.kept_bytes = slots.most * slots.bytes
 
     def write(self, first: int, last: int, walk: Walk) -> None:

@@ -1,63 +1,80 @@
 """History that stays where the run is, in fewer bits."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from numbawave.backends.base import Coder
 from numbawave.codegen.coding import CODES, scale_count
-from numbawave.history.base import Slots, Walk
-from numbawave.history.codecs.compression import Compression
-from numbawave.history.parts import parts, slots_a_part
+from numbawave.history.base import Make, Need, Slots, Walk
+from numbawave.history.parts import Part, parts, slots_a_part
 
 
 class Coded:
-    """A ring of a few slots, and the codes of all others beside it.
+    """A ring of a few slots, and the codes of a segment beside it.
 
     Parameters
     ----------
     slots : Slots
-    space : Space
     coder : Coder
-    compression : Compression
+    coding : {"bf16", "int8"}
+    make : callable
     """
 
     lasts = False
 
-    def __init__(self, slots: Slots, space: Any, coder: Coder, compression: Compression) -> None:
-        self.slots, self.space, self.coder, self.coding = slots, space, coder, compression.quantiser
+    def __init__(self, slots: Slots, coder: Coder, coding: str, make: Make) -> None:
+        self.slots, self.coder, self.coding, self.make = slots, coder, coding, make
         self.each = slots_a_part(slots.bytes, slots.most)
-        self._ring: Any = None
-        self._codes: dict[int, tuple[Any, Any]] = {}
+        self._arrays: dict[str, Any] = {}
         self.kept_bytes = 0
+
+    @staticmethod
+    def buffers(slots: Slots, coding: str) -> Iterator[Need]:
+        """What the store takes."""
+        each = slots_a_part(slots.bytes, slots.most)
+        parts_at_most = -(-slots.most // each) + 1  # the first and the last may be short
+        yield Need("history", (each, *slots.shape), slots.real)
+        yield Need("history.codes", (slots.most * slots.size,), CODES[coding])
+        yield Need("history.scales", (parts_at_most, scale_count(coding, each * slots.size)), slots.real)
 
     @property
     def ring(self) -> Any:
         """See ``Store``."""
-        if self._ring is None:
-            self._ring = self.space.empty(self.each, *self.slots.shape)
-        return self._ring
+        return self._array("history")
 
     def write(self, first: int, last: int, walk: Walk) -> None:
         """See ``Store``."""
-        self._codes.clear()
+        self.kept_bytes = 0
         for part in parts(first, last, self.each, self.slots.stride):
             walk(part.first, part.last)
-            values = self.slots.view(self.ring, part)
-            codes = self.space.buffer(len(values), CODES[self.coding])
-            scales = self.space.buffer(scale_count(self.coding, len(values)), self.slots.real)
             if part.slots:
-                self.coder.encode(values, self.coding, codes, scales)
-            self._codes[part.number] = codes, scales
-        self.kept_bytes = sum(array.nbytes for pair in self._codes.values() for array in pair)
+                codes, scales = self._codes(first, part)
+                self.coder.encode(self.slots.view(self.ring, part), self.coding, codes, scales)
+                self.kept_bytes += codes.nbytes + scales.nbytes
 
     def read(self, first: int, last: int, walk: Walk) -> None:
         """See ``Store``."""
         for part in reversed(list(parts(first, last, self.each, self.slots.stride))):
-            codes, scales = self._codes.pop(part.number)
             if part.slots:
+                codes, scales = self._codes(first, part)
                 self.coder.decode(codes, self.coding, scales, self.slots.view(self.ring, part))
             walk(part.first, part.last)
 
     def close(self) -> None:
         """See ``Store``."""
-        self._ring = None
-        self._codes.clear()
+        self._arrays.clear()
+
+    def _array(self, name: str) -> Any:
+        if name not in self._arrays:
+            self._arrays[name] = self.make(name)
+        return self._arrays[name]
+
+    def _codes(self, first: int, part: Part) -> tuple[Any, Any]:
+        """A part's codes and scales; ``first`` is its segment's first step."""
+        size = part.slots * self.slots.size
+        start = (part.slot - -(-first // self.slots.stride)) * self.slots.size
+        scales = scale_count(self.coding, size)
+        begin = part.place * scale_count(self.coding, self.each * self.slots.size)
+        return self._array("history.codes")[start : start + size], self._array("history.scales").reshape(-1)[
+            begin : begin + scales
+        ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -11,8 +12,8 @@ import numpy as np
 
 from numbawave.backends.base import Backend
 from numbawave.codegen.coding import CODES, scale_count
-from numbawave.errors import InvalidValueError, StorageError
-from numbawave.history.base import Slots, Store, Whole
+from numbawave.errors import InvalidTypeError, InvalidValueError, StorageError
+from numbawave.history.base import Make, Need, Slots, Store, Whole
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.coded import Coded
 from numbawave.history.shelf import Disk, Memory, Shelf
@@ -20,6 +21,7 @@ from numbawave.history.states import States
 from numbawave.history.streamed import Streamed
 
 Mode = Literal["device", "cpu", "disk", "none"]
+Place = Literal["device", "host", "disk"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Storage:
         if self.mode not in get_args(Mode):
             rule = f"is one of {', '.join(get_args(Mode))}"
             raise InvalidValueError("storage_mode", self.mode, rule, "choose one of these")
+        if not isinstance(self.path, str | os.PathLike | None):
+            raise InvalidTypeError("storage_path", self.path, "is a folder", "give its path as text")
         if self.path is not None and self.mode != "disk":
             remedy = 'give storage_mode="disk", or leave storage_path out'
             raise InvalidValueError("storage_path", self.path, "is where a file of history lies", remedy)
@@ -50,7 +54,27 @@ class Storage:
             remedy = 'give storage_mode="cpu" or "disk", or a coding of the device: "bf16" or "int8"'
             raise InvalidValueError("storage_compression", "lossless", "is done by blosc2 on the host", remedy)
 
-    def store(self, slots: Slots, space: Any, backend: Backend) -> Store:
+    def place(self, on_device: bool) -> Place:
+        """Where states and what is coded lie."""
+        return "disk" if self.mode == "disk" else "host" if self.mode == "cpu" and on_device else "device"
+
+    def _whole(self, on_device: bool) -> bool:
+        """Whether the ring holds all."""
+        return not self.compression and self.mode != "disk" and (self.mode == "device" or not on_device)
+
+    def buffers(self, slots: Slots, on_device: bool) -> Iterator[Need]:
+        """What history takes; on a shelf as if blosc2 saved nothing."""
+        if self._whole(on_device):
+            yield Need("history", (slots.most, *slots.shape), slots.real)
+        elif self.mode == "device":
+            assert self.compression is not None
+            yield from Coded.buffers(slots, self.compression.quantiser)
+        else:
+            yield from Streamed.buffers(slots, self.compression, on_device)
+            size = slots.most * coded_bytes(self.compression, slots.size, slots.real)
+            yield Need("history.shelf", (size,), "uint8", "disk" if self.mode == "disk" else "host")
+
+    def store(self, slots: Slots, space: Any, backend: Backend, make: Make) -> Store:
         """The store of a run.
 
         Raises
@@ -59,13 +83,14 @@ class Storage:
             If there is no room for the largest segment, or no file can be made.
         """
         coding = self.compression
-        if self.mode == "device" and coding:
-            return Coded(slots, space, backend.coder(space), coding)
-        if self.mode == "device" or (self.mode == "cpu" and space.device is None and not coding):
-            return Whole(slots, space)
+        if self._whole(space.device is not None):
+            return Whole(slots, make)
+        if self.mode == "device":
+            assert coding is not None
+            return Coded(slots, backend.coder(space), coding.quantiser, make)
         self._check_room(slots)
         shelf: Shelf = Memory(coding) if self.mode == "cpu" else Disk(self.path, coding)
-        return Streamed(slots, space, backend.coder(space), coding, shelf)
+        return Streamed(slots, space, backend.coder(space), coding, shelf, make)
 
     def states(self, space: Any) -> States:
         """Where a run's states are kept."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from numbawave.backends.base import Coder
 from numbawave.codegen.coding import CODES, scale_count
-from numbawave.history.base import Slots, Walk
+from numbawave.history.base import Make, Need, Slots, Walk
 from numbawave.history.codecs.blosc import side_by_side
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.parts import Part, parts, slots_a_part
@@ -21,6 +21,14 @@ from numbawave.history.shelf import Jobs, Shelf, get_all, put_all
 
 THREADS = 16
 """At most, for compressing and copying on the host."""
+
+
+def _coding(compression: Compression | None) -> str | None:
+    return compression.quantiser if compression and compression.quantiser != "none" else None
+
+
+def _bays(coding: str | None) -> int:
+    return 4 if coding else 2
 
 
 @dataclass
@@ -52,25 +60,39 @@ class Streamed:
     coder : Coder
     compression : Compression or None
     shelf : Shelf
+    make : callable
     """
 
     lasts = False
 
-    def __init__(self, slots: Slots, space: Any, coder: Coder, compression: Compression | None, shelf: Shelf) -> None:
+    def __init__(
+        self, slots: Slots, space: Any, coder: Coder, compression: Compression | None, shelf: Shelf, make: Make
+    ) -> None:
         self.slots, self.space, self.coder, self.compression, self.shelf = slots, space, coder, compression, shelf
-        self.coding = compression.quantiser if compression and compression.quantiser != "none" else None
-        self.each = slots_a_part(slots.bytes, slots.most)
-        self.count = 4 if self.coding else 2
+        self.make, self.coding = make, _coding(compression)
+        self.each, self.count = slots_a_part(slots.bytes, slots.most), _bays(self.coding)
         self._ring: Any = None
         self._lane: Any = None
         self._bays: list[_Bay] = []
         self.kept_bytes = 0
 
+    @staticmethod
+    def buffers(slots: Slots, compression: Compression | None, on_device: bool) -> Iterator[Need]:
+        """What the store takes, but for the shelf."""
+        coding, each = _coding(compression), slots_a_part(slots.bytes, slots.most)
+        size, count = each * slots.size, _bays(coding)
+        moving = [("codes", CODES[coding], size), ("scales", slots.real, scale_count(coding, size))] if coding else []
+        yield Need("history", (each * (1 if coding else count), *slots.shape), slots.real)
+        for name, dtype, length in moving:
+            yield Need(f"history.{name}", (length,), dtype, copies=count)
+        for name, dtype, length in (moving or [("values", slots.real, size)]) if on_device else ():
+            yield Need(f"history.staged_{name}", (length,), dtype, "pinned", copies=count)
+
     @property
     def ring(self) -> Any:
         """See ``Store``."""
         if self._ring is None:
-            self._ring = self.space.empty(self.each * (1 if self.coding else self.count), *self.slots.shape)
+            self._ring = self.make("history")
             self._lane = self.space.lane()
             self._bays = [self._bay(number) for number in range(self.count)]
         return self._ring
@@ -131,9 +153,8 @@ class Streamed:
         if not self.coding:
             arrays = [self._ring.reshape(-1)[number * size : (number + 1) * size]]
         else:
-            scales = scale_count(self.coding, size)
-            arrays = [self.space.buffer(size, CODES[self.coding])]
-            arrays += [self.space.buffer(scales, self.slots.real)] if scales else []
+            names = ("codes", "scales") if scale_count(self.coding, size) else ("codes",)
+            arrays = [self.make(f"history.{name}") for name in names]
         return _Bay(arrays, [self._lane.staged(array) for array in arrays])
 
     def _views(self, bay: _Bay, part: Part) -> tuple[int, list[Any]]:

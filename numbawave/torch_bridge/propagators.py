@@ -120,7 +120,7 @@ def _info(equation: Equation, prepared: Prepared, options: Options, kept: bool, 
                    run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel, run.dtype.name,
                    str(model.device), run.backend.name, options.history, run.storage.mode,
                    coding.error if coding else "", history, run.tape.store.kept_bytes if run.tape else 0,
-                   state_bytes(run), seconds)  # fmt: skip
+                   state_bytes(run), seconds, run.ledger)  # fmt: skip
 
 
 def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+
+from numbawave.planning.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class RunInfo:
         What the wavefields and the layers' memory take.
     seconds : float
         Of the forward run, compilation included.
+    ledger : Ledger
+        Every buffer that the call and its backward pass take, declared before it started; ``print`` shows a table.
     """
 
     equation: str
@@ -81,6 +85,7 @@ class RunInfo:
     kept_bytes: int
     state_bytes: int
     seconds: float
+    ledger: Ledger = field(repr=False, compare=False)
 
 
 class PropagatorOutput(tuple[Any, ...]):

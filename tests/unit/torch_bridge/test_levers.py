@@ -282,13 +282,19 @@ HISTORY = NT * 2 * 6 * 9 * 8
     [
         ({}, ("full", "device", "", HISTORY, HISTORY)),
         (EXACT["segments"], ("full", "device", "", HISTORY * 3 // 8, HISTORY * 3 // 8)),
-        (EXACT["disk in segments"], ("full", "disk", "", HISTORY * 2 // 8, HISTORY * 1 // 8)),
+        (EXACT["disk in segments"], ("full", "disk", "", HISTORY * 2 // 8, HISTORY * 2 // 8)),
         (EXACT["cpu"], ("full", "cpu", "", HISTORY, HISTORY)),
         ({"history": "interior"}, ("interior", "device", "", HISTORY * 20 // 54, HISTORY * 20 // 54)),
         ({"model_gradient_sampling_interval": 3}, ("full", "device", "", HISTORY * 3 // 8, HISTORY * 3 // 8)),
-        ({"gradient_mask": np.eye(4, 5) * 4 > np.arange(5)}, ("full", "device", "", NT * 2 * 6 * 5 * 8, NT * 2 * 6 * 5 * 8)),
+        (
+            {"gradient_mask": np.eye(4, 5) * 4 > np.arange(5)},
+            ("full", "device", "", NT * 2 * 6 * 5 * 8, NT * 2 * 6 * 5 * 8),
+        ),
         (LOSSY["int8"], ("full", "device", Compression().error, HISTORY, HISTORY // 8 + 4 * 4 * 8)),
-        ({"storage_compression": "bf16", "storage_mode": "disk"}, ("full", "disk", Compression("bf16").error, HISTORY, None)),
+        (
+            {"storage_compression": "bf16", "storage_mode": "disk"},
+            ("full", "disk", Compression("bf16").error, HISTORY, None),
+        ),
         (EXACT["lossless"], ("full", "cpu", Compression("none").error, HISTORY, None)),
         ({"storage_mode": "none"}, ("full", "none", "", 0, 0)),
     ],
@@ -310,13 +316,16 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     *(({"checkpoint_segments": value}, VALUE, "checkpoint_segments") for value in (0, -1, True, 2.0, "all", NT + 1, [2])),
     *(({"checkpoint_states": value}, VALUE, "checkpoint_states") for value in (-1, True, 1.5, "auto")),
     ({"checkpoint_segments": NT + 1, "checkpoint_states": 1}, VALUE, "checkpoint_segments"),
-    *(({"storage_mode": value}, VALUE, "storage_mode") for value in ("gpu", None, "", 1, ["cpu"])),
+    *(({"storage_mode": value}, VALUE, "storage_mode") for value in ("gpu", None, 1, ["cpu"])),
     *(({"storage_path": "/tmp", "storage_mode": mode}, VALUE, "storage_path") for mode in ("device", "cpu", "none")),
     *(({"storage_path": value, "storage_mode": "disk"}, TYPE, "storage_path") for value in (3, ["/tmp"], True)),
     *(({"storage_compression": value}, VALUE, "storage_compression") for value in ("zip", 1, 0.5, [True], "lossless")),
     ({"storage_compression": Compression(tolerance=1e-3)}, VALUE, "storage_compression"),
     *(({"gradient_mask": value}, TYPE, "gradient_mask") for value in (cells, cells.long().numpy(), "all", [[1, 0]])),
-    *(({"gradient_mask": value}, VALUE, "gradient_mask") for value in (cells.bool(), cells[:3] == 0, cells[None] == 0, True)),
+    *(
+        ({"gradient_mask": value}, VALUE, "gradient_mask")
+        for value in (cells.bool(), cells[:3] == 0, cells[None] == 0, True)
+    ),
     ({"storage_mode": "none"}, VALUE, "storage_mode"),
 ]
 

@@ -1,0 +1,84 @@
+"""The buffers of a run, from which its ledger is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from numbawave.planning.ledger import Buffer, Ledger, Moment
+
+FORWARD, BETWEEN, BACKWARD = Moment.FORWARD, Moment.BETWEEN, Moment.BACKWARD
+
+
+def declare(run: Any, keep: bool) -> Ledger:
+    """The ledger of a run; ``keep`` says whether it keeps history for a backward pass that images."""
+    return Ledger([*_given(run), *_ahead(run, keep), *(_kept(run) if keep else ()), *_back(run, keep)])
+
+
+def _given(run: Any) -> Iterator[Buffer]:
+    """Parameter grids and amplitudes, made from the caller's, and the gradients that go back to these."""
+    real, grids = run.dtype.name, (*((run.shots,) if run.batched else ()), *run.grid.shape)
+    for parameter in run.setup.forward.parameters:
+        yield Buffer(f"given.{parameter.name}", grids, real, given=True)
+    for source in run.setup.forward.sources:
+        shape = (run.steps, run.cells[f"cells_{source.name}"].size)
+        yield Buffer(f"given.amplitude_{source.name}", shape, real, given=True)
+
+
+def _fields(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every array of a program's fields: name and shape; ``prefix`` is that of the state's arrays."""
+    found: dict[str, tuple[int, ...]] = {}
+    for _, field, array in run.state_names():
+        found[prefix + array] = (run.shots, *run.setup.field_shape(run.grid, field))
+    for stage in program.stages:
+        for field in stage.fields:
+            shape = (run.shots, *run.setup.field_shape(run.grid, field))
+            found.setdefault(field.name, shape)
+            if stage.buffered(field):
+                found.setdefault(f"{field.name}_next", shape)
+    yield from found.items()
+
+
+def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
+    """Steps forward, and those made again on the way back; the final state and the records are results."""
+    real, results = run.dtype.name, {array for _, _, array in run.state_names()}
+    again = int(run.schedule.repeated > 0)  # else steps are made again in a second backward pass only, if there is one
+    for name, shape in _fields(run, run.setup.forward):
+        yield Buffer(f"forward.{name}", shape, real, last=BACKWARD if name in results else FORWARD)
+        if keep:
+            yield Buffer(f"again.{name}", shape, real, first=BACKWARD, copies=again)
+    for record in run.setup.forward.records:
+        shape = (run.steps, run.cells[f"receivers_{record.name}"].size)
+        yield Buffer(f"forward.record_{record.name}", shape, real)
+        if keep:
+            yield Buffer(f"again.record_{record.name}", (run.steps, 0), real, first=BACKWARD)
+
+
+def _kept(run: Any) -> Iterator[Buffer]:
+    """History of a segment, and states."""
+    for need in run.storage.buffers(run.slots_of, run.space.device is not None):
+        yield Buffer(need.name, need.shape, need.dtype, need.place, copies=need.copies)
+    if run.schedule.states:
+        size = sum(prod(end.stop - end.start for end in where) for _, where in run.state_views())
+        place = run.storage.place(run.space.device is not None)
+        yield Buffer("states", (run.shots, size), run.dtype.name, place, copies=run.schedule.states)
+
+
+def _back(run: Any, keep: bool) -> Iterator[Buffer]:
+    """Steps back."""
+    real, grids = run.dtype.name, (*((run.shots,) if run.batched else ()), *run.grid.shape)
+    for name, shape in _fields(run, run.setup.adjoint.program, "adjoint_"):
+        yield Buffer(f"back.{name}", shape, real, first=BACKWARD)
+    for source in run.setup.forward.sources:
+        shape = (run.steps, run.cells[f"cells_{source.name}"].size)
+        yield Buffer(f"back.gradient_{source.name}", shape, real, first=BACKWARD)
+    for record in run.setup.forward.records:
+        shape = (run.steps, run.cells[f"receivers_{record.name}"].size)
+        yield Buffer(f"back.residual_{record.name}", shape, real, first=BACKWARD)
+    for parameter in run.setup.forward.parameters:
+        name = f"gradient_{parameter.name}"
+        yield Buffer(f"back.{name}", grids if keep else (0,), real, first=BACKWARD)
+        copies = run.backend.copies(run) if keep else 0
+        if copies:
+            yield Buffer(f"back.copies_{name}", (copies, run.grid.cells), real, first=BACKWARD)

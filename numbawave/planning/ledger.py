@@ -1,0 +1,100 @@
+"""The ledger: every buffer of a run, declared before it starts; what a run allocates, it takes from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+Place = Literal["device", "host", "pinned", "disk"]
+PLACES: tuple[Place, ...] = ("device", "host", "pinned", "disk")
+
+
+class Moment(IntEnum):
+    """The phases of a call, in order."""
+
+    FORWARD = 0
+    BETWEEN = 1
+    BACKWARD = 2
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array that a run needs.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+    dtype : str
+    place : {"device", "host", "pinned", "disk"}
+        "device" is where the model lies, also on a CPU; "pinned" is the host's memory for a device's transfers.
+    first, last : Moment
+        When it is needed, both included.
+    copies : int
+        How many there are at once, at most.
+    given : bool
+        Whether it is the caller's: counted, not allocated.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    place: Place = "device"
+    first: Moment = Moment.FORWARD
+    last: Moment = Moment.BACKWARD
+    copies: int = 1
+    given: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all copies."""
+        return prod(self.shape) * np.dtype(self.dtype).itemsize * self.copies
+
+
+class Ledger:
+    """The buffers of a run by name.
+
+    Parameters
+    ----------
+    buffers : iterable of Buffer
+        Each name once.
+    """
+
+    def __init__(self, buffers: Iterable[Buffer]) -> None:
+        self._buffers: dict[str, Buffer] = {}
+        for buffer in buffers:
+            assert buffer.name not in self._buffers, buffer.name
+            self._buffers[buffer.name] = buffer
+
+    def __getitem__(self, name: str) -> Buffer:
+        return self._buffers[name]
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._buffers.values())
+
+    def bytes(self, place: Place, moment: Moment) -> int:
+        """Bytes in a place at a moment."""
+        return sum(b.bytes for b in self if b.place == place and b.first <= moment <= b.last)
+
+    def peak(self, place: Place) -> tuple[int, Moment]:
+        """The most bytes in a place, and when that is first so."""
+        return max(((self.bytes(place, moment), moment) for moment in Moment), key=lambda found: (found[0], -found[1]))
+
+    def __str__(self) -> str:
+        """A table: the largest buffers first, and the peak of each place."""
+        rows = [("buffer", "shape", "dtype", "copies", "place", "from", "to", "MB")]
+        for b in sorted(self, key=lambda b: -b.bytes):
+            shape = " x ".join(map(str, b.shape))
+            rows.append((b.name, shape, b.dtype, str(b.copies), b.place, b.first.name.lower(), b.last.name.lower(),
+                         f"{b.bytes / 1e6:.3f}"))  # fmt: skip
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        for place in PLACES:
+            most, moment = self.peak(place)
+            lines += [f"peak on {place}: {most / 1e6:.3f} MB, {moment.name.lower()}"] if most else []
+        return "\n".join(lines)

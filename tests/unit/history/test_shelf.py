@@ -1,0 +1,248 @@
+"""Pieces of history outside the run's memory: what is kept comes back whole, or not at all."""
+
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from numbawave.errors import StorageError
+from numbawave.history import shelf
+from numbawave.history.codecs.compression import Compression
+from numbawave.history.shelf import Disk, Memory, Shelf, get_all, pieces, put_all
+
+LOSSLESS = Compression("none")
+MAKE: dict[str, Callable[[Path], Shelf]] = {
+    "memory": lambda _: Memory(None),
+    "memory, compressed": lambda _: Memory(LOSSLESS),
+    "memory, quantised only": lambda _: Memory(Compression("int8", None)),
+    "disk": lambda folder: Disk(str(folder), None),
+    "disk, compressed": lambda folder: Disk(str(folder), LOSSLESS),
+    "disk of the system": lambda _: Disk(None, None),
+}
+
+
+@pytest.fixture(params=MAKE)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    """Every kind of shelf."""
+    made = MAKE[request.param](tmp_path)
+    yield made
+    made.close()
+    assert not list(tmp_path.iterdir())
+
+
+def values(rng: np.random.Generator, size: int, dtype: str = "float32") -> Any:
+    return (100 * rng.standard_normal(size)).astype(dtype)
+
+
+def came_back(place: Shelf, key: tuple[int, ...], piece: Any) -> bool:
+    found = np.full_like(piece, 7)
+    place.get(key, found)
+    return np.array_equal(found, piece)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16"])
+def test_pieces_come_back(place: Shelf, dtype: str, rng: np.random.Generator) -> None:
+    kept = {
+        (number, position): values(rng, 1 + 50 * number + position, dtype) for number in range(3) for position in (0, 1)
+    }
+    taken = {key: place.put(key, piece) for key, piece in kept.items()}
+    assert all(taken[key] > 0 for key in kept)
+    assert all(came_back(place, key, kept[key]) for key in reversed(kept))
+    assert all(came_back(place, key, kept[key]) for key in kept)
+
+
+def test_a_copy_is_kept(place: Shelf, rng: np.random.Generator) -> None:
+    piece = values(rng, 60)
+    before = piece.copy()
+    place.put((0, 0), piece)
+    piece[:] = -1
+    assert came_back(place, (0, 0), before)
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(60, "float32"), (61, "float32"), (60, "float64"), (3, "int8")])
+def test_a_key_may_be_used_again(place: Shelf, size: int, dtype: str, rng: np.random.Generator) -> None:
+    for clear in (False, True):
+        place.put((0, 0), values(rng, 60))
+        if clear:
+            place.clear()
+        piece = values(rng, size, dtype)
+        place.put((0, 0), piece)
+        assert came_back(place, (0, 0), piece)
+
+
+def test_dropped_pieces_are_gone_and_others_stay(place: Shelf, rng: np.random.Generator) -> None:
+    kept = {key: values(rng, 40) for key in ((1, 0), (1, 1), (11, 0), (2, 1, 0))}
+    for key, piece in kept.items():
+        place.put(key, piece)
+    place.drop(1)
+    for key in ((1, 0), (1, 1)):
+        with pytest.raises(KeyError):
+            place.get(key, kept[key])
+    assert all(came_back(place, key, kept[key]) for key in ((11, 0), (2, 1, 0)))
+
+
+def test_a_closed_shelf_may_be_used_again(place: Shelf, rng: np.random.Generator) -> None:
+    piece = values(rng, 40)
+    place.put((0, 0), piece)
+    place.close()
+    place.close()
+    with pytest.raises(KeyError):
+        place.get((0, 0), piece)
+    place.put((0, 0), piece)
+    assert came_back(place, (0, 0), piece)
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_threads_do_not_meet(place: Shelf, workers: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "PIECE_BYTES", 256)
+    arrays = {number: [values(rng, 1000), values(rng, 70, "int8")] for number in range(6)}
+    found = {number: [np.zeros_like(array) for array in both] for number, both in arrays.items()}
+
+    class Now:
+        def wait(self) -> None:
+            """Nothing is queued."""
+
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = [job for number, both in arrays.items() for job in put_all(pool, place, number, both, Now())]
+        assert sum(job.result() for job in jobs) > 0
+        for job in [job for number, both in found.items() for job in get_all(pool, place, number, both, None)]:
+            job.result()
+    for number, both in arrays.items():
+        assert all(np.array_equal(one, other) for one, other in zip(both, found[number], strict=True))
+
+
+def test_a_piece_waits_for_its_turn(rng: np.random.Generator) -> None:
+    place, piece, turn, started = Memory(None), values(rng, 10), threading.Event(), threading.Event()
+
+    class Later:
+        def wait(self) -> None:
+            started.set()
+            turn.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        (job,) = put_all(pool, place, 0, [piece], Later())
+        started.wait()
+        piece[:] = 3
+        turn.set()
+        job.result()
+        (job,) = get_all(pool, place, 0, [piece], Later())
+        job.result()
+    assert (piece == 3).all()
+
+
+def test_arrays_are_cut_into_pieces_of_any_item() -> None:
+    most = shelf.PIECE_BYTES
+    for array in (np.zeros(0, "f4"), np.zeros(5, "f8"), np.zeros(most // 4 + 1, "f4"), np.zeros(2 * most, "i1")):
+        cut = pieces([array, array])
+        assert sum(piece.size for piece in cut) == 2 * array.size
+        assert all(0 < piece.nbytes <= most and np.shares_memory(piece, array) for piece in cut)
+
+
+def damage(place: Any, how: str) -> None:
+    """Change the last bit of what is kept, or cut it off."""
+    if isinstance(place, Memory):
+        for key, data in place._kept.items():
+            place._kept[key] = data[:-1] + (b"" if how == "truncated" else bytes([data[-1] ^ 1]))
+        return
+    file = place._open.fileno()
+    size = os.fstat(file).st_size
+    if how == "truncated":
+        os.ftruncate(file, size - 1)
+    else:
+        os.pwrite(file, bytes([os.pread(file, 1, size - 1)[0] ^ 1]), size - 1)
+
+
+@pytest.mark.parametrize("name", ["memory, compressed", "disk", "disk, compressed"])
+@pytest.mark.parametrize("how", ["garbage", "truncated"])
+def test_damage_is_an_error(name: str, how: str, tmp_path: Path, rng: np.random.Generator) -> None:
+    place, piece = MAKE[name](tmp_path), values(rng, 500)
+    place.put((0, 0), piece)
+    damage(place, how)
+    found = np.full_like(piece, 7)
+    with pytest.raises(StorageError, match=r"Remedy: "):
+        place.get((0, 0), found)
+    assert (found == 7).all()
+    place.close()
+
+
+class Fails:
+    """A system call that does so."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise OSError(self.code, os.strerror(self.code))
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "remedy"),
+    [("pwrite", errno.ENOSPC, "make room"), ("pwrite", errno.EIO, "make room"), ("pread", errno.EIO, "check the disk")],
+)
+def test_a_failing_disk_names_its_folder(
+    call: str, code: int, remedy: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, piece = Disk(str(tmp_path), None), values(rng, 50)
+    place.put((0, 0), piece)
+    monkeypatch.setattr(os, call, Fails(code))
+    with pytest.raises(StorageError, match=f"^storage_path = {tmp_path}: .*{os.strerror(code)}.*Remedy: {remedy}"):
+        place.put((0, 1), piece) if call == "pwrite" else place.get((0, 0), piece)
+    place.close()
+
+
+@pytest.mark.parametrize("code", [errno.ENOENT, errno.EACCES, errno.EROFS, errno.EMFILE])
+def test_a_folder_without_files_is_named(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf.tempfile, "TemporaryFile", Fails(code))
+    with pytest.raises(StorageError, match=f"^storage_path = {tmp_path}: .*{os.strerror(code)}"):
+        Disk(str(tmp_path), None)
+
+
+def test_a_write_in_several_goes_is_whole(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, piece, before = Disk(str(tmp_path), None), values(rng, 500), os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: before(file, data[:100], at))
+    place.put((0, 0), piece)
+    assert came_back(place, (0, 0), piece)
+    place.close()
+
+
+@pytest.mark.parametrize("name", ["disk", "disk, compressed"])
+def test_systems_without_positioned_reads(
+    name: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pwrite")
+    monkeypatch.delattr(os, "pread")
+    place, kept = MAKE[name](tmp_path), [values(rng, 400 + n) for n in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: place.put((n, 0), kept[n]), range(8)))
+        assert all(pool.map(lambda n: came_back(place, (n, 0), kept[n]), range(8)))
+    place.close()
+
+
+def test_the_file_has_no_name_and_goes_with_its_user(tmp_path: Path, rng: np.random.Generator) -> None:
+    place = Disk(str(tmp_path), None)
+    place.put((0, 0), values(rng, 50))
+    file = place._open.fileno()
+    assert os.fstat(file).st_nlink == 0
+    assert not list(tmp_path.iterdir())
+    del place
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(file)
+
+
+def test_a_cleared_file_does_not_grow(tmp_path: Path, rng: np.random.Generator) -> None:
+    place, sizes = Disk(str(tmp_path), None), []
+    for _ in range(3):
+        place.clear()
+        for number in range(4):
+            place.put((number, 0), values(rng, 100))
+        sizes.append(os.fstat(place._open.fileno()).st_size)
+    assert sizes == [1600] * 3
+    place.close()
