@@ -7,7 +7,8 @@ import numpy as np
 
 from numbawave.codegen.layout import History
 
-Direction = Literal["forward", "adjoint"]
+Direction = Literal["forward", "adjoint", "reverse"]
+"""In reverse a run without layers undoes its steps, with what is around it loaded from a ring."""
 Advance = Callable[[int, int], None]
 
 
@@ -61,11 +62,12 @@ class Backend(Protocol):
         """Copies of each parameter's gradient that a run back adds up at its end, ``back.copies_*`` of its ledger."""
 
 
-def history_use(run: Any, history: bool) -> History:
+def history_use(run: Any, direction: Direction, history: bool) -> History:
     """How a run's kernels touch history."""
     if not history:
         return frozenset()
-    return frozenset(["kept", *["some"] * (run.stride > 1), *["boxed"] * run.boxed])
+    ring = ["ring"] * (direction == "forward" and run.rings)
+    return frozenset(["kept", *["some"] * (run.stride > 1), *["boxed"] * run.boxed, *ring])
 
 
 def grid_values(run: Any, program: Any) -> dict[str, Any]:
@@ -85,6 +87,8 @@ def grid_values(run: Any, program: Any) -> dict[str, Any]:
             f"{axis.name}_high": high,
         }
         found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
+    found |= {"slot_size": run.slots_of.size, "ring_size": run.ring_starts[-1]}
+    found |= {f"ring_start_{k}": start for k, start in enumerate(run.ring_starts)}
     values: dict[str, Any] = {name: np.uint64(value) for name, value in found.items()}
     values["per_stride"] = run.dtype.type(1.0 / run.stride)
     for axis in run.grid.axes:

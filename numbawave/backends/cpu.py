@@ -110,12 +110,13 @@ class Cpu:
         """See ``Backend``."""
         program = run.setup.program(direction)
         title = f"{program.name}_{len(program.axes)}d"
-        text = source(run.setup, direction, history_use(run, history), run.dtype.name)
+        text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name)
         function = getattr(load(title, text, sorted(FAST)), direction)
         threads = min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
         values = grid_values(run, program)
         values["parts"] = _parts(run.grid, values, threads)
-        values["slots"], values["stride"] = arrays["history"].shape[0] if history else 0, run.stride
+        values |= {name: len(arrays[what]) for name, what in (("slots", "history"), ("rings", "ring")) if what in arrays}
+        values["stride"] = run.stride
         code = function.py_func.__code__
         names = code.co_varnames[: code.co_argcount]
 

@@ -76,7 +76,7 @@ class Converted(cuda.In):  # type: ignore[name-defined]
 
     def __init__(self, array: Any) -> None:
         super().__init__(array)
-        self.argument = super().to_device([])
+        self.argument = _simulated(array) if isinstance(array, np.ndarray) else super().to_device([])
 
     def to_device(self, retr: list[Any], stream: Any = 0) -> Any:
         """What a launch asks for."""
@@ -86,7 +86,12 @@ class Converted(cuda.In):  # type: ignore[name-defined]
 def device_view(array: Any) -> Any:
     """An array as kernels take it."""
     flat = array.reshape(-1)
-    return flat if isinstance(array, np.ndarray) else Converted(cuda.as_cuda_array(flat.detach(), sync=False))
+    return Converted(flat if isinstance(array, np.ndarray) else cuda.as_cuda_array(flat.detach(), sync=False))
+
+
+def _simulated(array: Any) -> Any:
+    """A host's array as the simulator's kernels see it: itself, where a launch would copy it there and back."""
+    return importlib.import_module(f"{cuda.__name__}.simulator.cudadrv.devicearray").FakeCUDAArray(array)
 
 
 def stream_of(space: Any) -> Any:

@@ -44,11 +44,10 @@ class Cuda:
         program = run.setup.program(direction)
         split = run.grid.cells * run.shots >= SPLIT_CELLS
         shared = any(np.unique(cells).size < cells.size for cells in run.cells.values())
-        text = source(run.setup, direction, history_use(run, history), run.dtype.name, split, shared)
+        text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name, split, shared)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
-        sign = -1 if direction == "adjoint" else 1
         regions = {region.name: region for region in regions_of(run, program, split)}
-        return Steps(run, program, module, regions, arrays, sign, history).advance
+        return Steps(run, program, module, regions, arrays, direction, history).advance
 
     def copies(self, run: Any) -> int:
         """See ``Backend``."""
@@ -106,7 +105,7 @@ class Steps:
         Kernels, and ``STEP``: what a step launches.
     regions : dict of str to Region
     arrays : dict of str to array
-    sign : {1, -1}
+    direction : Direction
     history : bool
     """
 
@@ -117,16 +116,18 @@ class Steps:
         module: Any,
         regions: dict[str, Region],
         arrays: dict[str, Any],
-        sign: int,
+        direction: Direction,
         history: bool,
     ) -> None:
-        self.run, self.program, self.module, self.arrays, self.sign = run, program, module, arrays, sign
+        self.run, self.program, self.module, self.arrays = run, program, module, arrays
+        self.sign = 1 if direction == "forward" else -1
         self.values = grid_values(run, program)
         self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
-        self.slots = arrays["history"].shape[0] if history else 1
+        self.slots = arrays["history"].shape[0] if history and "history" in arrays else 1
         self.values["slots"] = np.int64(self.slots)
+        self.values["rings"] = np.int64(arrays["ring"].shape[0] if "ring" in arrays else 1)
         # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
-        shared = history and sign < 0 and not run.batched
+        shared = history and direction == "adjoint" and not run.batched
         copies = run.backend.copies(run) if shared else 0
         groups = max(1, copies) if shared else run.shots
         self.values["gradient_step"] = np.uint64(run.grid.cells if shared else 0)
@@ -211,7 +212,7 @@ class Steps:
         return launches
 
     def _points(self, what: Any) -> Shape:
-        cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_")))
+        cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_", "around_")))
         count = self.tables[cells].shape[0] - cells.startswith("first_")
         return Shape((-(-count // 128), 1, 1), (128, 1), {})
 

@@ -27,7 +27,8 @@ class Reference:
 
     def loop(self, run: Any, direction: Direction, arrays: dict[str, Array], history: bool) -> Advance:
         """See ``Backend``."""
-        return partial(self._forward if direction == "forward" else self._adjoint, run, arrays, history)
+        steps = {"forward": self._forward, "adjoint": self._adjoint, "reverse": self._reverse}
+        return partial(steps[direction], run, arrays, history)
 
     def copies(self, run: Any) -> int:
         """See ``Backend``."""
@@ -46,7 +47,9 @@ class Reference:
             for record in run.setup.forward.records:
                 arrays[f"record_{record.name}"][step] = arrays[record.name].flat[arrays[f"receivers_{record.name}"]]
             channel = 0
-            for stage, kept in zip(run.setup.forward.stages, run.setup.kept, strict=True):
+            for place, (stage, kept) in enumerate(zip(run.setup.forward.stages, run.setup.kept, strict=True)):
+                for field, (ring, cells) in grid.around(place, step) if history and run.rings else ():
+                    ring[...] = field.reshape(-1)[cells]
                 values = [grid.value(form) for form in kept] if keeping else []
                 grid.advance(stage)
                 for target, source, update in stage.injections():
@@ -54,6 +57,25 @@ class Reference:
                 for value in values:
                     grid.past(step, channel)[...] = value[:, *run.box.slices]
                     channel += 1
+            for ring, edge in grid.edge(step) if history and run.rings else ():
+                ring[...] = edge[0][edge[1]]
+
+    def _reverse(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
+        grid, count = _Grid(run, arrays), len(run.setup.kept)
+        for step in range(last - 1, first - 1, -1):
+            for position, stage in enumerate(run.setup.reverse.stages):
+                place = count - 1 - position
+                for field, (ring, cells) in grid.around(place, step):
+                    field.reshape(-1)[cells] = ring
+                if step % run.stride == 0:
+                    channel = sum(len(forms) for forms in run.setup.kept[:place])
+                    for offset, form in enumerate(run.setup.kept[place]):
+                        grid.past(step, channel + offset)[...] = grid.value(form)[:, *run.box.slices]
+                grid.advance(stage)
+                for target, source, update in stage.injections():
+                    grid.inject(arrays[target.name].reshape(-1), update, source, step)
+            for ring, edge in grid.edge(step):
+                edge[0][edge[1]] = ring
 
     def _adjoint(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
         grid, scales = _Grid(run, arrays), run.setup.adjoint.scales
@@ -93,6 +115,21 @@ class _Grid:
         history = self.arrays["history"]
         kept: Array = history[step // self.run.stride % len(history), channel]
         return kept
+
+    def around(self, place: int, step: int) -> Iterator[tuple[Array, tuple[Array, Array]]]:
+        """Before a forward stage, or its undoing: fields that it reads at neighbours, their part of the ring, and where."""
+        for number, (stage, field) in enumerate(self.run.undo.rings):
+            if stage == place:
+                cells, start = self.arrays[f"around_{number}"], self.run.ring_starts[number]
+                ring = self.arrays["ring"][step % len(self.arrays["ring"])]
+                yield self.arrays[field.name], (ring[start : start + cells.size], cells)
+
+    def edge(self, step: int) -> Iterator[tuple[Array, tuple[Array, Array]]]:
+        """The ring's part of a step's history, and where that lies in its slot."""
+        number, history = len(self.run.undo.rings), self.arrays["history"]
+        ring, cells = self.arrays["ring"][step % len(self.arrays["ring"])], self.arrays[f"around_{number}"]
+        slot = history[step // self.run.stride % len(history)].reshape(-1)
+        yield ring[self.run.ring_starts[number] :], (slot, cells)
 
     def masked(self, value: Array) -> Array:
         """The value on computed cells, zero in the halo."""

@@ -10,7 +10,7 @@ INDENT = "    "
 
 History = frozenset[str]
 """How kernels touch history: empty for never, else ``"kept"``, with ``"some"`` if in one step of several, and with
-``"boxed"`` if in a box of cells only."""
+``"boxed"`` if in a box of cells only; or ``"ring"``: in its stead the fields around that box are kept, at each step."""
 
 
 def indent(lines: Sequence[str], depth: int = 1) -> list[str]:

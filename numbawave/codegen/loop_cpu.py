@@ -8,6 +8,7 @@ from typing import Any
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
+from numbawave.codegen.points import Rings
 from numbawave.codegen.shell_cpu import axis_integers, history_integers, row_arguments, rows_function
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
@@ -16,39 +17,55 @@ from numbawave.stencil.transpose import Adjoint
 
 @lru_cache(maxsize=256)
 def source(setup: Any, direction: str, history: History, real: str) -> str:
-    """The text for a setup: ``direction`` is "forward" or "adjoint"."""
-    if direction == "forward":
-        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real)
+    """The text for a setup and a ``Direction``."""
+    if direction != "adjoint":
+        return forward_text(setup.program(direction), setup.kept, history, setup.accuracy, real, setup.rings, direction)
     records = tuple(record.name for record in setup.forward.records)
     return adjoint_text(setup.adjoint, records, history, setup.accuracy, real)
 
 
-def forward_text(program: Program, kept: Sequence[tuple[Form, ...]], history: History, accuracy: int, real: str) -> str:
-    """Print the forward module.
+def forward_text(
+    program: Program,
+    kept: Sequence[tuple[Form, ...]],
+    history: History,
+    accuracy: int,
+    real: str,
+    rings: Rings = (),
+    direction: str = "forward",
+) -> str:
+    """Print the module of steps forward, or of steps undone.
 
     Parameters
     ----------
     program : Program
     kept : sequence of tuple of Form
-        For each stage the forms that history keeps.
+        For each forward stage the forms that history keeps.
     history : History
     accuracy : int
     real : {"float32", "float64"}
+    rings : sequence of (int, Field)
+        Forward stages, and fields that each of them reads at neighbours.
+    direction : {"forward", "reverse"}
 
     Returns
     -------
     str
-        A module with one function a stage and variant, and ``forward``, the loop over time.
+        A module with one function a stage and variant, and ``forward`` or ``reverse``, the loop over time.
     """
     page = _Page(program, accuracy, real, history)
     for field_ in program.records:
         page.points(points.record(field_))
     for position, stage in enumerate(program.stages):
-        first = sum(len(forms) for forms in kept[:position])
-        page.sweep(f"forward_{position}", stage, kept[position], first, forward=True)
+        place = position if direction == "forward" else len(kept) - 1 - position
+        first = sum(len(forms) for forms in kept[:place])
+        for task in points.around(rings, place, direction, history):
+            page.points(task)
+        page.sweep(f"{direction}_{place}", stage, kept[place], first, forward=True)
         for task in points.injections(page.names, stage):
             page.points(task)
-    return page.text("forward", sum(len(forms) for forms in kept))
+    for task in points.edge(rings, direction, history):
+        page.points(task)
+    return page.text(direction, sum(len(forms) for forms in kept))
 
 
 def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, accuracy: int, real: str) -> str:
@@ -95,6 +112,7 @@ class _Page:
     functions: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     arguments: dict[str, None] = field(default_factory=dict)
+    integers: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = Names(self.program.axes, self.accuracy, self.constants, arrays=self.arguments)
@@ -107,14 +125,16 @@ class _Page:
         model = [f"m = index(model_{task.cells}[q])"] if task.on_model else []
         inner = [f"i = index({task.cells}[q])", *model, *task.lines]
         body = [f"for q in range(index({task.cells}.size)):", *("    " + line for line in inner)]
-        head = f"@kernel\ndef {title}(at, {given}):"
+        slot = {"slot": task.slot} if task.slot else {}
+        head = f"@kernel\ndef {title}({', '.join(['at', *slot])}, {given}):"
         self.functions.append("\n".join([head, *("    " + line for line in body)]))
-        self.lines.append(f"{title}(index(step) * index({task.cells}.size), {given})")
+        self.lines.append(f"{title}({', '.join([task.at, *slot.values()])}, {given})")
+        self.integers.update(dict.fromkeys(task.integers))
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
         """Run a stage over the grid, with and without history as this module needs, and rotate its buffers."""
         calls = {}
-        for history in [bool(self.history), *([False] if "some" in self.history else [])]:
+        for history in ["kept" in self.history, *([False] if "some" in self.history else [])]:
             used = bool(history and kept)
             title = name + {True: "_keep" if forward else "_image", False: ""}[history]
             names = Names(self.program.axes, self.accuracy, self.constants)
@@ -137,14 +157,15 @@ class _Page:
         """The whole module, with the loop over time under this name."""
         steps = "range(first_step, last_step)" if name == "forward" else "range(last_step - 1, first_step - 1, -1)"
         keeping, extra = [], []
-        if self.history:
+        if "kept" in self.history:
             some = "some" in self.history
             extra = ["slots", *(["stride"] if some else [])]
             keeping = [f"kept = index(step{' // stride' * some} % slots) * index({channels}) * shots * past"]
             keeping += ["keeping = step % stride == 0"] * some
         slabs = frozenset().union(*(stage.slabs() for stage in self.program.stages))
         fixed = ["shots", "cells", "model_step", *axis_integers(self.program.axes, slabs)]
-        fixed += history_integers(self.program.axes) if self.history else []
+        fixed += history_integers(self.program.axes) if "kept" in self.history else []
+        fixed += [name for name in self.integers if name not in extra]
         self.arguments.update(dict.fromkeys(self.names.scalars))
         scalars = [a for a in self.arguments if a.startswith("per_")]
         arrays = sorted(set(self.arguments) - set(fixed) - set(scalars))

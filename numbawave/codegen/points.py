@@ -8,6 +8,8 @@ from numbawave.codegen.expression import Body, Names
 from numbawave.stencil.form import Field, Form, Parameter, Source, walk
 from numbawave.stencil.program import Stage, coefficients
 
+Rings = Sequence[tuple[int, Field]]
+
 
 @dataclass(frozen=True)
 class Task:
@@ -19,10 +21,14 @@ class Task:
         The array of the cells' flat indices.
     lines : tuple of str
         ``i`` and ``m`` are a cell's index in fields and in parameter grids, ``at + q`` the sample of this step.
+
+    ring : bool
+        Whether it is of a ring, whose cells are all different and whose samples take turns.
     """
 
     cells: str
     lines: tuple[str, ...]
+    ring: bool = False
 
     @property
     def on_model(self) -> bool:
@@ -35,6 +41,26 @@ class Task:
         model = [f"model_{self.cells}"] if self.on_model else []
         return list(dict.fromkeys([self.cells, *model, *re.findall(r"(\w+)\[", "\n".join(self.lines))]))
 
+    @property
+    def at(self) -> str:
+        """The first sample of this step."""
+        if self.ring:
+            number = self.cells.removeprefix("around_")
+            return f"index(step % rings) * ring_size + ring_start_{number}"
+        return f"index(step) * index({self.cells}.size)"
+
+    @property
+    def slot(self) -> str:
+        """Where this step's slot of history begins, if that is used."""
+        used = any(re.search(r"\bslot\b", line) for line in self.lines)
+        return "index(step // stride % slots) * slot_size" if used else ""
+
+    @property
+    def integers(self) -> list[str]:
+        """Names of the integers in these two."""
+        names = r"\b(?:ring_size|ring_start_\d+|rings|stride|slots|slot_size)\b"
+        return sorted(set(re.findall(names, f"{self.at} {self.slot}")))
+
     def scalars(self, names: Names) -> list[str]:
         """Those of the names' scalars that are used."""
         text = "\n".join(self.lines)
@@ -44,6 +70,24 @@ class Task:
 def record(field: Field) -> Task:
     """Receivers take a field's values."""
     return Task(f"receivers_{field.name}", (f"record_{field.name}[at + q] = {field.name}[i]",))
+
+
+def around(rings: Rings, stage: int, direction: str, history: frozenset[str]) -> Iterator[Task]:
+    """Before a stage: the ring takes the fields around a box that it will read, and undoing it takes them from there."""
+    for number, (place, field) in enumerate(rings):
+        if place == stage and direction == "reverse":
+            yield Task(f"around_{number}", (f"{field.name}[i] = ring[at + q]",), ring=True)
+        elif place == stage and "ring" in history:
+            yield Task(f"around_{number}", (f"ring[at + q] = {field.name}[i]",), ring=True)
+
+
+def edge(rings: Rings, direction: str, history: frozenset[str]) -> Iterator[Task]:
+    """After the stages: the ring takes, or gives back, the history of cells between the core and the layers."""
+    to = "k = slot + i"
+    if direction == "reverse":
+        yield Task(f"around_{len(rings)}", (to, "history[k] = ring[at + q]"), ring=True)
+    elif "ring" in history:
+        yield Task(f"around_{len(rings)}", (to, "ring[at + q] = history[k]"), ring=True)
 
 
 def tap(names: Names, source: Source, form: Form) -> Task:

@@ -139,15 +139,16 @@ def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
     model = [f"m = index(model_{task.cells}[q])"] if task.on_model else []
     inner = [f"i = index({task.cells}[q])", *model, *task.lines]
     number = "index(cuda.blockIdx.x) * index(cuda.blockDim.x) + index(cuda.threadIdx.x)"
-    at = f"at = index(clock[0]) * index({task.cells}.size)"
+    start = [("at = " + task.at), *(["slot = " + task.slot] if task.slot else [])]
+    start = [re.sub(r"\bstep\b", "clock[0]", line) for line in start]
     if shared:
-        body = [f"cell = {number}", f"if cell + n1 >= index(first_{owner}.size):", f"{INDENT}return", at]
+        body = [f"cell = {number}", f"if cell + n1 >= index(first_{owner}.size):", f"{INDENT}return", *start]
         body += [f"for k in range(index(first_{owner}[cell]), index(first_{owner}[cell + n1])):"]
         body += indent([f"q = index(order_{owner}[k])", *inner])
     else:
-        body = [f"q = {number}", f"if q >= index({task.cells}.size):", f"{INDENT}return", at, *inner]
+        body = [f"q = {number}", f"if q >= index({task.cells}.size):", f"{INDENT}return", *start, *inner]
     tables = [f"first_{owner}", f"order_{owner}"] if shared else []
-    given = ["clock", *tables, *task.arrays, *task.scalars(names)]
+    given = ["clock", *tables, *task.arrays, *task.integers, *task.scalars(names)]
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(body)])
 
 

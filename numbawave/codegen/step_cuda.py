@@ -9,6 +9,7 @@ from typing import Any
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
+from numbawave.codegen.points import Rings
 from numbawave.codegen.region import regions
 from numbawave.codegen.shell_cuda import points_kernel, sweep_kernel
 from numbawave.stencil.form import Form
@@ -18,9 +19,11 @@ from numbawave.stencil.transpose import Adjoint
 
 @lru_cache(maxsize=256)
 def source(setup: Any, direction: str, history: History, real: str, split: bool, shared: bool) -> str:
-    """The text for a setup: ``direction`` is "forward" or "adjoint"."""
-    if direction == "forward":
-        return forward_text(setup.forward, setup.kept, history, setup.accuracy, real, split, shared)
+    """The text for a setup and a ``Direction``."""
+    if direction != "adjoint":
+        return forward_text(
+            setup.program(direction), setup.kept, history, setup.accuracy, real, split, shared, setup.rings, direction
+        )
     records = tuple(record.name for record in setup.forward.records)
     return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split, shared)
 
@@ -33,14 +36,16 @@ def forward_text(
     real: str,
     split: bool,
     shared: bool,
+    rings: Rings = (),
+    direction: str = "forward",
 ) -> str:
-    """Print the forward module.
+    """Print the module of steps forward, or of steps undone.
 
     Parameters
     ----------
     program : Program
     kept : sequence of tuple of Form
-        For each stage the forms that history keeps.
+        For each forward stage the forms that history keeps.
     history : History
     accuracy : int
     real : {"float32", "float64"}
@@ -48,22 +53,30 @@ def forward_text(
         Whether interior, slabs and edges have kernels of their own; for small grids one kernel is faster.
     shared : bool
         Whether points may share a cell.
+    rings : sequence of (int, Field)
+        Forward stages, and fields that each of them reads at neighbours.
+    direction : {"forward", "reverse"}
 
     Returns
     -------
     str
         A module of kernels and ``STEP``, the order in which a step launches them.
     """
-    page = _Page(program, accuracy, real, history, split, shared, "+")
+    page = _Page(program, accuracy, real, history, split, shared, "+" if direction == "forward" else "-")
     for field_ in program.records:
         page.points(points.record(field_))
     for position, stage in enumerate(program.stages):
-        first = sum(len(forms) for forms in kept[:position])
-        page.sweep(f"forward_{position}", stage, kept[position], first)
+        place = position if direction == "forward" else len(kept) - 1 - position
+        first = sum(len(forms) for forms in kept[:place])
+        for task in points.around(rings, place, direction, history):
+            page.points(task)
+        page.sweep(f"{direction}_{place}", stage, kept[place], first, "keep")
         page.rotate(stage)
         for task in points.injections(page.names, stage):
             page.points(task)
-    return page.text("forward")
+    for task in points.edge(rings, direction, history):
+        page.points(task)
+    return page.text(direction)
 
 
 def adjoint_text(
@@ -96,7 +109,7 @@ def adjoint_text(
         late = all(stage.buffered(f) for f in stage.fields if f.slab is None)
         for task in [] if late else images:
             page.points(task)
-        page.sweep(f"adjoint_{place}", stage, kept[place], first)
+        page.sweep(f"adjoint_{place}", stage, kept[place], first, "image")
         for task in images if late else []:
             page.points(task)
         page.rotate(stage)
@@ -128,13 +141,12 @@ class _Page:
     def points(self, task: points.Task) -> None:
         """A kernel for the lines at each of some cells."""
         title = f"points_{len(self.kernels)}"
-        self.kernels.append(points_kernel(title, self.names, task, self.shared))
+        self.kernels.append(points_kernel(title, self.names, task, self.shared and not task.ring))
         self._launch("points", title, -1)
 
-    def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int) -> None:
+    def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, way: str) -> None:
         """The kernels of a stage, one a region."""
-        way = {"keep" if self.tick == "+" else "image"}
-        use = self.history - {"kept"} | way if self.history and kept else frozenset[str]()
+        use = self.history - {"kept"} | {way} if "kept" in self.history and kept else frozenset[str]()
         for region in regions(self.program.axes, self.absorbing, self.split):
             names, title = Names(self.program.axes, self.accuracy, self.constants), f"{name}_{region.name}"
             tick = "" if self.stages else self.tick  # all regions of the first stage: any of them may be empty

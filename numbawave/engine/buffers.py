@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from numbawave.engine.reversal import inner_grid, undone_at_once
 from numbawave.planning.ledger import Buffer, Ledger, Moment
 
 FORWARD, BETWEEN, BACKWARD = Moment.FORWARD, Moment.BETWEEN, Moment.BACKWARD
@@ -57,12 +58,27 @@ def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
 
 def _kept(run: Any) -> Iterator[Buffer]:
     """History of a segment, and states."""
-    for need in run.storage.buffers(run.slots_of, run.space.device is not None):
-        yield Buffer(need.name, need.shape, need.dtype, need.place, copies=need.copies)
+    slots, real = (run.slots_of if run.undo is None else run.ring_of), run.dtype.name
+    for need in run.storage.buffers(slots, run.space.device is not None):
+        name = need.name if run.undo is None else need.name.replace("history", "ring", 1)
+        yield Buffer(name, need.shape, need.dtype, need.place, copies=need.copies)
+    if run.undo is not None:
+        yield Buffer("history", (undone_at_once(run), *run.slots_of.shape), real)
+        grid = inner_grid(run)
+        for field in run.undo.forward.fields:
+            for name in (field.name, f"{field.name}_next") if _twice(run.undo, field) else (field.name,):
+                yield Buffer(f"undo.{name}", (run.shots, *grid.shape), real)
+        for parameter in run.undo.forward.parameters:
+            shape = (*((run.shots,) if run.batched else ()), *grid.shape)
+            yield Buffer(f"undo.{parameter.name}", shape, real, first=BACKWARD)
     if run.schedule.states:
         size = sum(prod(end.stop - end.start for end in where) for _, where in run.state_views())
         place = run.storage.place(run.space.device is not None)
         yield Buffer("states", (run.shots, size), run.dtype.name, place, copies=run.schedule.states)
+
+
+def _twice(setup: Any, field: Any) -> bool:
+    return field.levels == 2 or any(stage.buffered(field) for stage in setup.reverse.stages)
 
 
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:

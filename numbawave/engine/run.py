@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -15,11 +17,13 @@ from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
 from numbawave.engine.buffers import declare
 from numbawave.engine.march import March
+from numbawave.engine.reversal import Reversal, around
+from numbawave.engine.scaling import finish, gradients, start
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
 from numbawave.engine.tape import Tape
 from numbawave.grid.domain import Box, Domain
-from numbawave.history.base import Slots
+from numbawave.history.base import Slots, Store
 from numbawave.history.storage import Storage
 from numbawave.planning.ledger import Ledger
 from numbawave.stencil.form import Field
@@ -54,6 +58,8 @@ class Run:
         Which steps are made again on the way back; none unless given.
     window : Box, optional
         The cells whose gradient is wanted; all computed ones unless given.
+    undo : Setup, optional
+        That of the equation without layers, where history in the window is made by undoing steps instead of being kept.
     storage : Storage, optional
         Where history is kept, and how it is coded; where the arrays are unless given.
     report : callable, optional
@@ -74,9 +80,11 @@ class Run:
     stride: int = 1
     schedule: Schedule = None  # type: ignore[assignment]
     window: Box = None  # type: ignore[assignment]
+    undo: Setup | None = None
     storage: Storage = field(default_factory=Storage)
     report: Callable[[int], None] | None = None
     space: Space = None  # type: ignore[assignment]
+    ring_starts: list[int] = field(default_factory=lambda: [0], repr=False)
     tape: Tape | None = field(default=None, repr=False)
     ledger: Ledger = field(default_factory=lambda: Ledger([]), repr=False)
 
@@ -84,6 +92,21 @@ class Run:
         self.space = self.space or HostMemory(self.dtype)
         self.schedule = self.schedule or uniform(self.steps, 1)
         self.window = self.window or self.grid.box("full")
+        if self.undo is not None and "around_0" not in self.cells:
+            self.unwind(self.undo)
+
+    def unwind(self, undo: Setup) -> None:
+        """Let history in the window be made by undoing steps; ``undo`` is the setup of the equation without layers.
+
+        Raises
+        ------
+        EquationError
+            If a step of the equation cannot be undone.
+        """
+        self.undo = undo if undo.reverse else None
+        ring = around(self)[0]
+        self.cells = self.cells | ring
+        self.ring_starts = [0, *accumulate(cells.size for cells in ring.values())]
 
     @property
     def model_step(self) -> int:
@@ -114,6 +137,16 @@ class Run:
             if field_.levels == 2:
                 found.append((f"{field_.name}_previous", field_, f"{field_.name}_next"))
         return found
+
+    @property
+    def rings(self) -> bool:
+        """Whether what is around the window's core is kept at each step."""
+        return self.undo is not None
+
+    @property
+    def ring_of(self) -> Slots:
+        """What the ring of a segment is made of."""
+        return Slots((self.ring_starts[-1],), self.dtype.name, self.schedule.longest, 1)
 
     @property
     def slots_of(self) -> Slots:
@@ -157,13 +190,29 @@ class Run:
         arrays = self._ahead("forward", parameters, amplitudes, initial)
         march = March(self, "forward", arrays)
         if keep:
-            store = self.storage.store(self.slots_of, self.space, self.backend, partial(self.make, zero=False))
-            self.tape = Tape(self.schedule, store, self.storage.states(self.space))
-            arrays["history"] = self.tape.store.ring
+            self.tape = Tape(self.schedule, self._store(), self.storage.states(self.space))
+            arrays |= self._written()
             self.tape.forward(march)
         else:
             march.go(0, self.steps, history=False)
         return {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}, march.state
+
+    def _store(self) -> Store:
+        run = weakref.proxy(self)  # a store that held its run would stay, with its file, until garbage is collected
+
+        def make(name: str) -> Any:
+            return run.make(name if run.undo is None else name.replace("history", "ring", 1), zero=False)
+
+        slots = self.slots_of if self.undo is None else self.ring_of
+        kept = self.storage.store(slots, self.space, self.backend, make)
+        return kept if self.undo is None else Reversal(self, kept)
+
+    def _written(self) -> Arrays:
+        """What steps forward write for those back."""
+        store = self.tape.store if self.tape is not None else None
+        if isinstance(store, Reversal):
+            return {"ring": store.kept.ring, "history": store.ring}
+        return {} if store is None else {"history": store.ring}
 
     def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given) -> Arrays:
         """The arrays of steps forward."""
@@ -216,7 +265,7 @@ class Run:
         """
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
-            arrays[f"adjoint_{array}"] = self._scaled(parameters, name, field_, array, final.get(name))
+            arrays[f"adjoint_{array}"] = start(self, parameters, name, field_, array, final.get(name))
         self._buffers("back", arrays, self.setup.adjoint.program)
         for record in self.setup.forward.records:
             arrays[f"residual_{record.name}"] = residuals[record.name]
@@ -228,22 +277,23 @@ class Run:
         march = March(self, "adjoint", arrays)
         if image:
             assert self.tape is not None
-            arrays["history"] = ring = self.tape.store.ring
-            ahead = partial(self._replay, parameters, amplitudes, initial, ring)
+            arrays["history"] = self.tape.store.ring
+            self.tape.store.attach(parameters, amplitudes)
+            ahead = partial(self._replay, parameters, amplitudes, initial)
             self.tape.backward(ahead, march, initial)
         else:
             march.go(0, self.steps, history=False)
-        gradients = self._gradients(arrays, parameters) if image else {}
+        found = gradients(self, arrays, parameters) if image else {}
         traces = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
         state = {}
         if want_state:
             for name, field_, array in self.state_names():
-                state[name] = self._unscaled(parameters, name, field_, arrays[f"adjoint_{array}"])
-        return gradients, traces, state
+                state[name] = finish(self, parameters, name, field_, arrays[f"adjoint_{array}"])
+        return found, traces, state
 
-    def _replay(self, parameters: Given, amplitudes: Given, initial: Given, ring: Any) -> March:
+    def _replay(self, parameters: Given, amplitudes: Given, initial: Given) -> March:
         """Steps forward that record nothing: there are no receivers."""
-        arrays = self._ahead("again", parameters, amplitudes, initial) | {"history": ring}
+        arrays = self._ahead("again", parameters, amplitudes, initial) | self._written()
         for record in self.setup.forward.records:
             arrays |= {f"{prefix}receivers_{record.name}": np.zeros(0, np.int64) for prefix in ("", "model_")}
         return March(self, "forward", arrays)
@@ -262,44 +312,3 @@ class Run:
             for name in names:
                 if name not in arrays:
                     arrays[name] = self.make(f"{group}.{name}")
-
-    def _scaled(self, parameters: Given, name: str, field_: Field, array: str, cotangent: Any) -> Any:
-        """Where the adjoint of a state's array starts."""
-        start = self.make(f"back.adjoint_{array}", zero=cotangent is None)
-        if cotangent is None:
-            return start
-        start[...] = cotangent
-        self._clear_halo(start)
-        if name != field_.name:
-            start /= self.setup.older(field_)
-        scale = self.setup.adjoint.scales.get(field_.name)
-        if scale is not None:
-            start *= parameters[scale.name]
-        return start
-
-    def _unscaled(self, parameters: Given, name: str, field_: Field, adjoint: Any) -> Any:
-        """The gradient of an initial state's array."""
-        if name != field_.name:
-            adjoint *= self.dtype.type(self.setup.older(field_))
-        scale = self.setup.adjoint.scales.get(field_.name)
-        return adjoint if scale is None else self.space.divide(adjoint, parameters[scale.name])
-
-    def _clear_halo(self, array: Any) -> None:
-        for position, axis in enumerate(self.grid.axes, start=1):
-            size = array.shape[position]
-            for outside in (slice(0, axis.first), slice(size - (axis.size - axis.stop), size)):
-                array[(slice(None),) * position + (outside,)] = 0.0
-
-    def _gradients(self, arrays: Arrays, parameters: Given) -> Arrays:
-        for name in parameters if self.window != self.grid.box("full") else ():
-            inside = (..., *self.window.slices)
-            kept = self.space.own(arrays[f"gradient_{name}"][inside])
-            arrays[f"gradient_{name}"][...] = 0
-            arrays[f"gradient_{name}"][inside] = kept
-        images = [image for stage in self.setup.adjoint.program.stages for image in stage.images]
-        for name in parameters:
-            arrays[f"gradient_{name}"] *= self.dtype.type(self.stride)
-            (divisor,) = {image.divisor for image in images if image.parameter.name == name} or {None}
-            if divisor is not None:
-                self.space.divide(arrays[f"gradient_{name}"], parameters[divisor.name])
-        return {name: arrays[f"gradient_{name}"] for name in parameters}

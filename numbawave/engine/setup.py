@@ -10,6 +10,8 @@ from numbawave.grid.axes import axis_names
 from numbawave.grid.domain import Domain, domain
 from numbawave.stencil.form import Field, Form, Read
 from numbawave.stencil.program import Program, coefficients
+from numbawave.stencil.reach import reach
+from numbawave.stencil.reverse import reverse
 from numbawave.stencil.trace import trace
 from numbawave.stencil.transpose import Adjoint, transpose
 
@@ -36,7 +38,20 @@ class Setup:
 
     def program(self, direction: Direction) -> Program:
         """What runs in a direction."""
-        return self.forward if direction == "forward" else self.adjoint.program
+        if direction == "adjoint":
+            return self.adjoint.program
+        return self.forward if direction == "forward" else self.reverse
+
+    @cached_property
+    def reverse(self) -> Program:
+        """The forward program run backwards; only where nothing absorbs."""
+        return reverse(self.forward)
+
+    @cached_property
+    def rings(self) -> tuple[tuple[int, Field], ...]:
+        """The fields that each forward stage reads at neighbours, which a box needs around it: stage and field."""
+        pairs = ((k, f) for k, stage in enumerate(self.forward.stages) for f in stage.fields if f.slab is None)
+        return tuple((k, f) for k, f in pairs if any(reach(form, f) > 0 for form in self.forward.stages[k].forms))
 
     @cached_property
     def channels(self) -> int:

@@ -71,6 +71,7 @@ class Tape:
             match action:
                 case Forward(first, last, keep) if keep:
                     self.store.write(first, last, partial(ahead().go, history=True))
+                    self.store.wrote(ahead())
                 case Forward(first, last):
                     ahead().go(first, last, history=False)
                 case Save(step):

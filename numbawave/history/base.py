@@ -1,6 +1,6 @@
 """What a store of history is, and the plain one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, NamedTuple, Protocol
@@ -71,12 +71,13 @@ class Store(Protocol):
         What kernels write and read: step ``k`` has slot ``k // stride % slots``.
     lasts : bool
         Whether the ring holds all, so that what was written can be read more than once.
-    kept_bytes : int
-        What the segment written last takes.
     """
 
     lasts: bool
-    kept_bytes: int
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the segment written last takes."""
 
     @property
     def ring(self) -> Any:
@@ -88,11 +89,27 @@ class Store(Protocol):
     def read(self, first: int, last: int, walk: Walk) -> None:
         """Walk back over the steps that were written."""
 
+    def wrote(self, ahead: Any) -> None:
+        """What marched has just written; its state is that after these steps."""
+
+    def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
+        """Parameter grids and amplitudes of the run, before something is read."""
+
     def close(self) -> None:
         """Give back all that is kept."""
 
 
-class Whole:
+class Plain:
+    """A store that needs only what is written."""
+
+    def wrote(self, ahead: Any) -> None:
+        """See ``Store``."""
+
+    def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
+        """See ``Store``."""
+
+
+class Whole(Plain):
     """The ring holds all of a segment's history: nothing is moved."""
 
     lasts = True

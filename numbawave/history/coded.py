@@ -5,11 +5,11 @@ from typing import Any
 
 from numbawave.backends.base import Coder
 from numbawave.codegen.coding import CODES, scale_count
-from numbawave.history.base import Make, Need, Slots, Walk
+from numbawave.history.base import Make, Need, Plain, Slots, Walk
 from numbawave.history.parts import Part, parts, slots_a_part
 
 
-class Coded:
+class Coded(Plain):
     """A ring of a few slots, and the codes of a segment beside it.
 
     Parameters

@@ -141,7 +141,11 @@ class Disk:
     def get(self, key: Key, piece: Piece) -> None:
         """See ``Shelf``."""
         place, size, checksum = self._places[key]
-        data = self._read(place, size)
+        try:
+            data = self._read(place, size)
+        except OSError as error:
+            remedy = "check the disk, and run again"
+            raise StorageError("storage_path", self.folder, f"history cannot be read ({error})", remedy) from error
         if len(data) != size or zlib.crc32(data) != checksum:
             rule = f"{size} bytes of history at {place} came back other than they were written"
             raise StorageError("storage_path", self.folder, rule, "check the disk, and run again")

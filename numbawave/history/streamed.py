@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from numbawave.backends.base import Coder
 from numbawave.codegen.coding import CODES, scale_count
-from numbawave.history.base import Make, Need, Slots, Walk
+from numbawave.history.base import Make, Need, Plain, Slots, Walk
 from numbawave.history.codecs.blosc import side_by_side
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.parts import Part, parts, slots_a_part
@@ -47,7 +47,7 @@ class _Bay:
         return sum(job.result() or 0 for job in jobs.result()) if jobs is not None else 0
 
 
-class Streamed:
+class Streamed(Plain):
     """A ring of a few slots, whose parts go to a shelf and come back.
 
     Without a quantiser two parts of the ring take turns. With one, a part of the ring is coded at once and is free again,

@@ -128,7 +128,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         1 if interval == "internal" else int(interval) * time.step_ratio,
         space=space_of(models[first]),
     )
-    pull(run, options)
+    pull(run, options, setup(equation, ndim, accuracy, frozenset()))
     prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
     if memory is not None:
         check_layout(memory, prepared.layout)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from numbawave.checkpoint import Schedule, binomial, fewest_bytes, segments_for, uniform
 from numbawave.engine.run import Run
+from numbawave.engine.setup import Setup
 from numbawave.errors import InvalidTypeError, InvalidValueError
 from numbawave.grid.domain import Box, Domain
 from numbawave.history.codecs.compression import Compression
@@ -19,8 +20,8 @@ from numbawave.torch_bridge.arrays import numpy_view
 from numbawave.torch_bridge.options import Options
 
 
-def pull(run: Run, options: Options) -> None:
-    """Set a run's levers.
+def pull(run: Run, options: Options, undo: Setup) -> None:
+    """Set a run's levers; ``undo`` is the setup of its equation without layers.
 
     Raises
     ------
@@ -28,13 +29,15 @@ def pull(run: Run, options: Options) -> None:
         Naming the argument, its value, the rule and the remedy.
     """
     mask = mask_of(options, tuple(axis.cells for axis in run.grid.axes))
-    run.window = run.grid.box("interior" if options.history == "interior" else "full")
+    run.window = run.grid.box("full" if options.history == "full" else "interior")
     if mask is not None:
         around = 1 if any(parameter.at for parameter in run.setup.forward.parameters) else 0
         run.window = _around(mask, run.grid, run.window, around)
     mode: Any = options.storage_mode
     run.storage = Storage(mode, options.storage_path, Compression.of(options.storage_compression))
     run.schedule = _schedule(run, options)
+    if options.history == "reconstruct":
+        run.unwind(undo)
 
 
 def mask_of(options: Options, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:

@@ -46,9 +46,10 @@ class Options:
     model_gradient_sampling_interval : int or "internal"
         The caller's steps between two that enter the model's gradient, which is weighted for it. Larger takes that much
         less memory. With internal sub-steps, 1 takes one a step; "internal" takes all: the exact discrete gradient.
-    history : {"full", "interior"}
-        The cells of which the past is kept for the model's gradient: all, which is exact, or the model's own, which takes
-        less memory: edge cells then lack what the layers, which continue them, add to their gradient.
+    history : {"full", "interior", "reconstruct"}
+        The cells of which the past is kept for the model's gradient: all, which is exact; or the model's own, which takes
+        less memory: edge cells then lack what the layers, which continue them, add to their gradient; or only those around
+        the model's inside, whose past is then made again by undoing the steps, to rounding the same as "interior".
     gradient_mask : bool array [*grid], optional
         Cells whose gradient is wanted; it is zero elsewhere. History is kept of the smallest box around them.
     checkpoint_segments : int or "auto", optional
@@ -148,8 +149,9 @@ class Options:
             raise InvalidValueError("nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps")
 
     def _check_levers(self) -> None:
-        if self.history not in ("full", "interior"):
-            raise InvalidValueError("history", self.history, "is one of full, interior", "choose one of these")
+        regions = ("full", "interior", "reconstruct")
+        if self.history not in regions:
+            raise InvalidValueError("history", self.history, f"is one of {', '.join(regions)}", "choose one of these")
         least = {"checkpoint_segments": 1, "checkpoint_states": 0}
         for name, low in least.items():
             value = getattr(self, name)

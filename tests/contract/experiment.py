@@ -54,6 +54,7 @@ class Case:
     align: int | None = None
     region: Region = "full"
     segments: int = 1
+    undo: bool = False
     storage: Storage = field(default_factory=Storage)
     together: bool = True
     """Whether the first two points of a shot are one cell; else no two points of a kind are, whatever their shots."""
@@ -112,8 +113,9 @@ class Experiment:
                 cells[f"{prefix}_{thing.name}"], cells[f"model_{prefix}_{thing.name}"] = flat, model
         damping = Damping(0.3, 1.5, 0.2)
         backend = BACKENDS[case.backend]()
+        undo = setup(case.equation, n, frozenset(), case.accuracy, self.tangent) if case.undo else None
         return Run(found, grid, case.shots, case.steps, np.dtype(case.dtype), damping, backend, cells, case.batched,
-                   case.stride, uniform(case.steps, case.segments), grid.box(case.region), case.storage,
+                   case.stride, uniform(case.steps, case.segments), grid.box(case.region), undo, case.storage,
                    space=space(case))  # fmt: skip
 
     def _points(self, grid: Any, count: int) -> tuple[Array, Array]:

@@ -103,6 +103,29 @@ def test_a_coding_has_the_same_error_everywhere(case: Case, storage: Storage, mo
         assert 0 < error < storage.compression.relative_error(case.dtype) * 10
 
 
+@pytest.mark.parametrize("storage", [Storage(), Storage("disk")], ids=str)
+@pytest.mark.parametrize(
+    "case",
+    marked(
+        replace(case, undo=True, region="interior", steps=steps, segments=segments, stride=stride)
+        for case in EQUATIONS_ON
+        for steps, segments, stride in ((9, 1, 1), (11, 3, 2))
+    ),
+)
+def test_steps_undone_give_the_same_gradient(case: Case, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In float64 a step and its undoing differ by a few roundings, and a few steps do not make many of these."""
+    small(monkeypatch)
+    plain, other = Experiment(replace(case, undo=False, segments=1)), Experiment(replace(case, storage=storage))
+    expected = [*plain.forward(keep=True), *plain.adjoint()]
+    found = [*other.forward(keep=True), *other.adjoint(), *other.adjoint()]
+    for one, wanted in zip(found, [*expected, *expected[2:]], strict=True):
+        for name in wanted:
+            size = np.abs(wanted[name]).max(initial=0.0)
+            assert (
+                np.abs(one[name] - wanted[name]).max(initial=0.0) <= 1e3 * case.steps * np.finfo(case.dtype).eps * size
+            ), name
+
+
 def test_what_is_kept_is_counted() -> None:
     """Nothing in the ring but a part, and on the shelf what the codes and their scales take."""
     case = Case("scalar", 2, backend="cpu", shape=(9, 41), steps=9, dtype="float32")

@@ -40,6 +40,11 @@ def values(rng: np.random.Generator, size: int, dtype: str = "float32") -> Any:
     return (100 * rng.standard_normal(size)).astype(dtype)
 
 
+def done(start: Any) -> list[Any]:
+    """What all jobs of a part gave."""
+    return [job.result() for job in start.result()]
+
+
 def came_back(place: Shelf, key: tuple[int, ...], piece: Any) -> bool:
     found = np.full_like(piece, 7)
     place.get(key, found)
@@ -109,10 +114,10 @@ def test_threads_do_not_meet(place: Shelf, workers: int, rng: np.random.Generato
             """Nothing is queued."""
 
     with ThreadPoolExecutor(workers) as pool:
-        jobs = [job for number, both in arrays.items() for job in put_all(pool, place, number, both, Now())]
-        assert sum(job.result() for job in jobs) > 0
-        for job in [job for number, both in found.items() for job in get_all(pool, place, number, both, None)]:
-            job.result()
+        started = [put_all(pool, place, number, both, Now()) for number, both in arrays.items()]
+        assert sum(sum(done(start)) for start in started) > 0
+        for start in [get_all(pool, place, number, both, None) for number, both in found.items()]:
+            done(start)
     for number, both in arrays.items():
         assert all(np.array_equal(one, other) for one, other in zip(both, found[number], strict=True))
 
@@ -123,16 +128,15 @@ def test_a_piece_waits_for_its_turn(rng: np.random.Generator) -> None:
     class Later:
         def wait(self) -> None:
             started.set()
-            turn.wait()
+            turn.wait(10)
 
     with ThreadPoolExecutor(2) as pool:
-        (job,) = put_all(pool, place, 0, [piece], Later())
-        started.wait()
+        start = put_all(pool, place, 0, [piece], Later())
+        assert started.wait(10)
         piece[:] = 3
         turn.set()
-        job.result()
-        (job,) = get_all(pool, place, 0, [piece], Later())
-        job.result()
+        done(start)
+        done(get_all(pool, place, 0, [piece], Later()))
     assert (piece == 3).all()
 
 

@@ -506,14 +506,13 @@ def measure(levers: dict[str, Any]) -> list[int]:
 
     gradient(20, 5, 2, 6)
     before = status("VmRSS")
-    info = gradient(180, 60, 8, 150)
+    info = gradient(180, 60, 8, 120)
     return [status("VmHWM") - before, info.history_bytes, info.kept_bytes]
 
 
 PEAKS: dict[str, dict[str, Any]] = {
     "segments": {"checkpoint_segments": 5},
     "interior": {"history": "interior"},
-    "codes": {"storage_compression": True},
     "codes in memory": {"storage_mode": "cpu", "storage_compression": True},
     "disk": {"storage_mode": "disk"},
 }

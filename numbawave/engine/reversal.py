@@ -1,0 +1,197 @@
+"""History made again by running the wave backwards.
+
+Inside the model, as far as the layers do not reach, nothing is lost: steps can be undone. What comes in from around this
+core was kept at each step, and so was the history of the cells between it and the layers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from numbawave.engine.march import March
+from numbawave.grid.domain import Box, Domain
+from numbawave.history.base import Plain, Store, Walk
+from numbawave.history.parts import parts, slots_a_part
+from numbawave.stencil.form import Field
+
+Cells = NDArray[np.int64]
+
+
+def undone_at_once(run: Any) -> int:
+    """Slots of history that are made before they are read."""
+    return min(16, slots_a_part(run.slots_of.bytes, run.slots))
+
+
+def inner_grid(run: Any) -> Domain:
+    """The grid of the box, without layers; its halo holds what is around."""
+    spacing = tuple(axis.spacing for axis in run.grid.axes)
+    return run.undo.domain(run.box.shape, ((0, 0),) * len(spacing), spacing, run.backend.align)  # type: ignore[no-any-return]
+
+
+def inner_box(run: Any, grid: Domain) -> Box:
+    """Where the window lies in that grid; on a CPU the box's rows may be longer."""
+    return _moved(run.window, _move(run, grid))
+
+
+def core(run: Any) -> Box:
+    """The cells of the window that no layer reaches: there steps can be undone."""
+    first, stop = list(run.window.first), list(run.window.stop)
+    for position, axis in enumerate(run.grid.axes):
+        depth = run.setup.depth(run.setup.forward, axis.name)
+        first[position] = max(first[position], axis.origin + depth) if axis.low else first[position]
+        stop[position] = min(stop[position], axis.origin + axis.cells - depth) if axis.high else stop[position]
+    return Box(tuple(first), tuple(max(ends) for ends in zip(first, stop, strict=True)))
+
+
+def around(run: Any) -> tuple[dict[str, Cells], dict[str, Cells]]:
+    """Cells that undoing needs: flat indices into fields of the run, and of the inner grid.
+
+    ``around_0``, ``around_1`` ...: next to the core, as far as stages read. The last of them: the window without its core,
+    as indices into a slot of history, the same for both.
+    """
+    grid, width = inner_grid(run), run.undo.halo
+    inside = _moved(core(run), _move(run, grid))
+    near = np.zeros(grid.shape, bool)
+    for position in range(len(grid.axes)):
+        low, high = inside.first[position], inside.stop[position]
+        for ends in ((low - width, low), (high, high + width)):
+            near[(*inside.slices[:position], slice(*ends), *inside.slices[position + 1 :])] = True
+    here = np.argwhere(near)
+    found: list[dict[str, Cells]] = []
+    for cells, domain in ((here - _move(run, grid), run.grid), (here, grid)):
+        flat = np.ravel_multi_index(tuple(cells.T), domain.shape)
+        every = (flat + np.arange(run.shots)[:, None] * domain.cells).reshape(-1).astype(np.int64)
+        found.append({f"around_{number}": every for number in range(len(run.undo.rings))})
+    edge = np.zeros(run.grid.shape, bool)
+    edge[run.window.slices] = True
+    edge[core(run).slices] = False
+    at = np.flatnonzero(edge[run.box.slices])
+    every = (at + np.arange(run.setup.channels * run.shots)[:, None] * run.box.cells).reshape(-1).astype(np.int64)
+    for ring in found:
+        ring[f"around_{len(run.undo.rings)}"] = every
+    return found[0], found[1]
+
+
+def _move(run: Any, grid: Domain) -> NDArray[np.int64]:
+    """From the run's cells to those of the inner grid."""
+    move: NDArray[np.int64] = np.array([axis.first for axis in grid.axes]) - np.array(run.box.first)
+    return move
+
+
+def _moved(box: Box, move: NDArray[np.int64]) -> Box:
+    return Box(tuple(int(k) for k in box.first + move), tuple(int(k) for k in box.stop + move))
+
+
+class Reversal(Plain):
+    """A store that keeps what is around a box, and makes the history inside by undoing the steps.
+
+    Parameters
+    ----------
+    run : Run
+    ring : Store
+        Keeps what is around.
+    """
+
+    lasts = False
+
+    def __init__(self, run: Any, ring: Store) -> None:
+        self._run, self.kept = weakref.ref(run), ring  # the run holds the store
+        self.each = undone_at_once(run)
+        self._ring: Any = None
+        self._state: dict[str, Any] = {}
+        self._given: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+        self._march: March | None = None
+
+    @property
+    def run(self) -> Any:
+        """The run of this store."""
+        return self._run()
+
+    @property
+    def kept_bytes(self) -> int:
+        """See ``Store``."""
+        return self.kept.kept_bytes
+
+    @property
+    def ring(self) -> Any:
+        """See ``Store``."""
+        if self._ring is None:
+            self._ring = self.run.make("history", zero=False)
+        return self._ring
+
+    def write(self, first: int, last: int, walk: Walk) -> None:
+        """See ``Store``."""
+        self.kept.write(first, last, walk)
+
+    def wrote(self, ahead: March) -> None:
+        """Take the state inside the box, from which steps will be undone."""
+        inside, box = inner_box(self.run, self._inner.grid).slices, self.run.window.slices
+        for field in self._fields:
+            ends = [("", "_next"), ("_next", "")] if field.levels == 2 else [("", "")]
+            for end, other in ends:  # backwards the newest value is what the oldest one was
+                name, array = f"{field.name}{end}", ahead.arrays[f"{field.name}{other}"]
+                if name not in self._state:
+                    self._state[name] = self.run.make(f"undo.{name}")
+                self._state[name][:, *inside] = array[:, *box]
+
+    def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
+        """What steps backwards read besides."""
+        self._given, self._march = (parameters, amplitudes), None
+
+    def read(self, first: int, last: int, walk: Walk) -> None:
+        """See ``Store``."""
+        march = self._march = self._march or self._backwards()
+
+        def both(start: int, stop: int) -> None:
+            for part in reversed(list(parts(start, stop, self.each, self.run.stride))):
+                march.go(part.first, part.last, history=True)
+                walk(part.first, part.last)
+
+        self.kept.read(first, last, both)
+
+    def close(self) -> None:
+        """See ``Store``."""
+        self._ring, self._march, self._state, self._given = None, None, {}, ({}, {})
+        self.kept.close()
+
+    @cached_property
+    def _inner(self) -> Any:
+        """The run inside the box."""
+        run, grid = self.run, inner_grid(self.run)
+        cells = around(run)[1]
+        move = _move(run, grid)
+        for source in run.undo.forward.sources:
+            name = f"cells_{source.name}"
+            shot, flat = np.divmod(run.cells[name], run.grid.cells)
+            at = np.stack(np.unravel_index(flat, run.grid.shape), -1) + move
+            inside = np.ravel_multi_index(tuple(at.T), grid.shape).astype(np.int64)
+            cells[name] = inside + shot * grid.cells
+            cells[f"model_{name}"] = inside + (shot * grid.cells if run.batched else 0)
+        window = grid.box("full")
+        return replace(run, setup=run.undo, grid=grid, cells=cells, window=window, report=None, tape=None, undo=run.undo)
+
+    @property
+    def _fields(self) -> tuple[Field, ...]:
+        return tuple(self.run.undo.forward.fields)
+
+    def _backwards(self) -> March:
+        """The steps backwards, from the state that was taken."""
+        parameters, amplitudes = self._given
+        inside, box = inner_box(self.run, self._inner.grid).slices, self.run.window.slices
+        arrays: dict[str, Any] = self._inner.cells | {f"amplitude_{name}": value for name, value in amplitudes.items()}
+        for parameter in self.run.undo.forward.parameters:
+            arrays[parameter.name] = self.run.make(f"undo.{parameter.name}")
+            arrays[parameter.name][..., *inside] = parameters[parameter.name][..., *box]
+        for stage in self.run.undo.reverse.stages:
+            names = [f.name for f in stage.fields] + [f"{f.name}_next" for f in stage.fields if stage.buffered(f)]
+            for name in names:
+                if name not in self._state:
+                    self._state[name] = self.run.make(f"undo.{name}")
+        return March(self._inner, "reverse", arrays | self._state | {"history": self.ring, "ring": self.kept.ring})

@@ -1,0 +1,66 @@
+"""Between the caller's cotangents and gradients and the scaled adjoint that a run steps back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numbawave.stencil.form import Field
+
+Given = Mapping[str, Any]
+
+
+def start(run: Any, parameters: Given, name: str, field: Field, array: str, cotangent: Any) -> Any:
+    """Where the adjoint of a state's array starts.
+
+    Parameters
+    ----------
+    run : Run
+    parameters : mapping of str to array
+    name : str
+        Of the state's part; see ``Run.state_names``.
+    field : Field
+    array : str
+        The array that holds it.
+    cotangent : array or None
+        Zero for None.
+    """
+    found = run.make(f"back.adjoint_{array}", zero=cotangent is None)
+    if cotangent is None:
+        return found
+    found[...] = cotangent
+    for position, axis in enumerate(run.grid.axes, start=1):
+        size = found.shape[position]
+        for outside in (slice(0, axis.first), slice(size - (axis.size - axis.stop), size)):
+            found[(slice(None),) * position + (outside,)] = 0.0
+    if name != field.name:
+        found /= run.setup.older(field)
+    scale = run.setup.adjoint.scales.get(field.name)
+    if scale is not None:
+        found *= parameters[scale.name]
+    return found
+
+
+def finish(run: Any, parameters: Given, name: str, field: Field, adjoint: Any) -> Any:
+    """The gradient of an initial state's array; parameters as for ``start``."""
+    if name != field.name:
+        adjoint *= run.dtype.type(run.setup.older(field))
+    scale = run.setup.adjoint.scales.get(field.name)
+    return adjoint if scale is None else run.space.divide(adjoint, parameters[scale.name])
+
+
+def gradients(run: Any, arrays: Mapping[str, Any], parameters: Given) -> dict[str, Any]:
+    """The gradients of the parameter grids, from what images added up; zero outside the run's window."""
+    found = {name: arrays[f"gradient_{name}"] for name in parameters}
+    images = [image for stage in run.setup.adjoint.program.stages for image in stage.images]
+    for name, gradient in found.items():
+        if run.window != run.grid.box("full"):
+            inside = (..., *run.window.slices)
+            kept = run.space.own(gradient[inside])
+            gradient[...] = 0
+            gradient[inside] = kept
+        gradient *= run.dtype.type(run.stride)
+        (divisor,) = {image.divisor for image in images if image.parameter.name == name} or {None}
+        if divisor is not None:
+            run.space.divide(gradient, parameters[divisor.name])
+    return found

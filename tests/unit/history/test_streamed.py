@@ -1,0 +1,173 @@
+"""History that moves while steps go on: nothing is overtaken, nothing is lost, and errors arrive."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from numbawave.engine.space import HostMemory
+from numbawave.history import parts
+from numbawave.history.base import Slots, Walk
+from numbawave.history.codecs.compression import Compression
+from numbawave.history.shelf import Memory
+from numbawave.history.streamed import Streamed
+
+SIZE = 130
+"""Values of a slot: blocks of codes end within it."""
+
+
+class Slow(Memory):
+    """A shelf whose pieces take their time, each another one, and may fail."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.rng, self.fails = np.random.default_rng(1), ""
+
+    def put(self, key: tuple[int, ...], piece: Any) -> int:
+        """See ``Shelf``."""
+        self._wait("put", key)
+        return super().put(key, piece)
+
+    def get(self, key: tuple[int, ...], piece: Any) -> None:
+        """See ``Shelf``."""
+        self._wait("get", key)
+        super().get(key, piece)
+
+    def _wait(self, what: str, key: tuple[int, ...]) -> None:
+        time.sleep(0.002 * self.rng.random())
+        if self.fails == what and key[0] == 1:
+            raise ZeroDivisionError(what)
+
+
+def store(monkeypatch: pytest.MonkeyPatch, most: int, stride: int = 1, coding: str | None = None) -> Streamed:
+    """A store on the slow shelf, in parts of two slots."""
+    from numbawave.backends.coding_cpu import CpuCoder
+
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    slots, space = Slots((1, 1, SIZE), "float64", most, stride), HostMemory(np.dtype("float64"))
+    compression = Compression(coding, None) if coding else None  # type: ignore[arg-type]
+    needs = {need.name: need for need in Streamed.buffers(slots, compression, on_device=False)}
+
+    def make(name: str) -> Any:
+        return np.full(needs[name].shape, 99, needs[name].dtype)
+
+    return Streamed(slots, space, CpuCoder(), compression, Slow(), make)
+
+
+def value(step: int) -> Any:
+    """What a step leaves."""
+    return np.random.default_rng(step).standard_normal(SIZE)
+
+
+def walks(found: Streamed, error: float = 0.0, stop: int = -1) -> tuple[Walk, Walk, list[int]]:
+    """Steps that write what they leave, and that look whether it is there; they may be stopped at one."""
+    ring, stride, seen = found.ring, found.slots.stride, []
+
+    def walk(look: bool, first: int, last: int) -> None:
+        for step in range(first, last)[:: -1 if look else 1]:
+            if step == stop:
+                raise KeyboardInterrupt
+            if step % stride:
+                continue
+            slot = ring[step // stride % len(ring)].reshape(-1)
+            if look:
+                np.testing.assert_allclose(slot, value(step), rtol=0, atol=error)
+                seen.append(step)
+            else:
+                slot[:] = value(step)
+
+    return lambda first, last: walk(False, first, last), lambda first, last: walk(True, first, last), seen
+
+
+def no_threads() -> bool:
+    return not any(thread.name.startswith("numbawave-history") for thread in threading.enumerate())
+
+
+ERRORS = {None: 0.0, "bf16": 4 * 2.0**-8, "int8": 4 / 254}
+
+
+@pytest.mark.parametrize("coding", ERRORS)
+@pytest.mark.parametrize(
+    ("first", "last", "stride"), [(0, 13, 1), (5, 18, 1), (3, 4, 1), (7, 30, 3), (1, 12, 5), (4, 6, 7)]
+)
+def test_steps_find_what_they_left(
+    first: int, last: int, stride: int, coding: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [step for step in range(first, last) if step % stride == 0]
+    found = store(monkeypatch, max(1, len(kept)), stride, coding)
+    write, read, seen = walks(found, ERRORS[coding])
+    for _ in range(2):
+        found.write(first, last, write)
+        assert no_threads()
+        found.read(first, last, read)
+        assert no_threads()
+    assert seen == 2 * kept[::-1]
+    each = SIZE * 8 if coding is None else 2 * SIZE if coding == "bf16" else SIZE + 8 * SIZE / 64
+    assert each * len(kept) <= found.kept_bytes <= (each + 8) * len(kept)
+    found.close()
+
+
+def test_a_segment_replaces_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = store(monkeypatch, 9)
+    write, read, seen = walks(found)
+    for first, last in ((18, 27), (9, 18), (0, 9)):
+        found.write(first, last, write)
+        found.read(first, last, read)
+        assert found.kept_bytes == 9 * SIZE * 8
+    assert seen == list(range(27))[::-1]
+    assert sum(piece.nbytes for piece in found.shelf._kept.values()) <= 10 * SIZE * 8
+    found.close()
+
+
+def test_a_closed_store_may_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = store(monkeypatch, 9)
+    found.write(0, 9, walks(found)[0])
+    found.close()
+    found.close()
+    assert not found.shelf._kept
+    write, read, seen = walks(found)
+    found.write(0, 9, write)
+    found.read(0, 9, read)
+    assert seen == list(range(9))[::-1]
+    found.close()
+
+
+@pytest.mark.parametrize("coding", ERRORS)
+@pytest.mark.parametrize("what", ["put", "get"])
+def test_what_fails_on_the_shelf_arrives(what: str, coding: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = store(monkeypatch, 13, 1, coding)
+    write, read, _ = walks(found, ERRORS[coding])
+    found.shelf.fails = what
+    steps: dict[str, Callable[[], None]] = {
+        "put": lambda: found.write(0, 13, write),
+        "get": lambda: found.read(0, 13, read),
+    }
+    if what == "get":
+        steps["put"]()
+    with pytest.raises(ZeroDivisionError, match=what):
+        steps[what]()
+    assert no_threads()
+    found.close()
+
+
+@pytest.mark.parametrize("coding", ERRORS)
+@pytest.mark.parametrize("stop", [0, 5, 12])
+def test_a_walk_that_stops_leaves_no_thread(stop: int, coding: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = store(monkeypatch, 13, 1, coding)
+    with pytest.raises(KeyboardInterrupt):
+        found.write(0, 13, walks(found, stop=stop)[0])
+    assert no_threads()
+    found.close()
+    found.write(0, 13, walks(found)[0])
+    with pytest.raises(KeyboardInterrupt):
+        found.read(0, 13, walks(found, ERRORS[coding], stop)[1])
+    assert no_threads()
+    found.close()
+    write, read, seen = walks(found, ERRORS[coding])
+    found.write(0, 13, write)
+    found.read(0, 13, read)
+    assert seen == list(range(13))[::-1]
+    found.close()
