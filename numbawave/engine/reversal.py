@@ -139,7 +139,8 @@ class Reversal(Plain):
                 name, array = f"{field.name}{end}", ahead.arrays[f"{field.name}{other}"]
                 if name not in self._state:
                     self._state[name] = self.run.make(f"undo.{name}")
-                self._state[name][:, *inside] = array[:, *box]
+                taken = self._state if self._march is None else self._march.arrays
+                taken[name][:, *inside] = array[:, *box]
 
     def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
         """What steps backwards read besides."""

@@ -19,26 +19,28 @@ from typing import Any
 import torch
 from gpu_against_peer import Row, problem
 
-PLAIN: dict[str, Any] = {}
+SEGMENTS: dict[str, Any] = {"checkpoint_segments": 5}
+HOST, FILE, LOSSY = {"storage_mode": "cpu"}, {"storage_mode": "disk"}, {"storage_compression": True}
+UNDONE: dict[str, Any] = {"history": "reconstruct"}
 ROWS: dict[str, tuple[int, int, int, dict[str, Any], str, str]] = {
     # cells, steps, shots, levers, and what is asked for: GB of the GPU / of the process, and seconds
-    "t1": (40, 200, 8, PLAIN, "3.7 / -", "0.06"),
-    "t3": (100, 600, 4, PLAIN, "27.5 / -", "0.20"),
-    "t4": (100, 600, 4, {"checkpoint_segments": 5}, "7.0 / -", "0.30"),
+    "t1": (40, 200, 8, {}, "3.7 / -", "0.06"),
+    "t3": (100, 600, 4, {}, "27.5 / -", "0.20"),
+    "t4": (100, 600, 4, SEGMENTS, "7.0 / -", "0.30"),
     "t4a": (100, 600, 4, {"checkpoint_segments": "auto"}, "5.0 / -", "0.30"),
-    "t5": (100, 600, 4, {"checkpoint_segments": 5, "storage_mode": "cpu"}, "0.9 / 8.5", "1.8"),
-    "t6": (100, 600, 4, {"checkpoint_segments": 5, "storage_mode": "cpu", "storage_compression": True}, "0.9 / 3.6", "0.8"),
-    "t7": (100, 600, 2, {"checkpoint_segments": 5, "storage_mode": "cpu", "storage_compression": True}, "0.45 / 2.7", "0.45"),
-    "d7": (100, 600, 2, {"checkpoint_segments": 5, "storage_mode": "disk", "storage_compression": True}, "0.45 / 2.0", "1.2"),
-    "i7": (100, 600, 2, {"checkpoint_segments": 5, "storage_mode": "cpu", "storage_compression": True,
-                         "history": "interior"}, "0.4 / 2.3", "0.40"),
+    "t5": (100, 600, 4, SEGMENTS | HOST, "0.9 / 8.5", "1.8"),
+    "t6": (100, 600, 4, SEGMENTS | HOST | LOSSY, "0.9 / 3.6", "0.8"),
+    "t7": (100, 600, 2, SEGMENTS | HOST | LOSSY, "0.45 / 2.7", "0.45"),
+    "d7": (100, 600, 2, SEGMENTS | FILE | LOSSY, "0.45 / 2.0", "1.2"),
+    "r4": (100, 600, 4, UNDONE, "2.0 / -", "0.35"),
+    "r4i": (100, 600, 4, UNDONE | {"storage_compression": "int8"}, "1.1 / -", "0.36"),
+    "r4c": (100, 600, 4, UNDONE | HOST | {"storage_compression": "lossless"}, "0.8 / 3.0", "0.5"),
+    "i7": (100, 600, 2, SEGMENTS | HOST | LOSSY | {"history": "interior"}, "0.4 / 2.3", "0.40"),
     "int8 on the GPU": (100, 600, 4, {"storage_compression": "int8"}, "- / -", "-"),
     "bf16 on the GPU": (100, 600, 4, {"storage_compression": "bf16"}, "- / -", "-"),
     "8 states": (100, 600, 4, {"checkpoint_segments": 24, "checkpoint_states": 8}, "- / -", "-"),
-    "lossless, cpu": (100, 600, 4, {"checkpoint_segments": 5, "storage_mode": "cpu", "storage_compression": "lossless"},
-                      "- / -", "-"),
-}  # fmt: skip
-OURS_ALONE = {"history", "checkpoint_states"}
+    "r4 with 5 segments": (100, 600, 4, UNDONE | SEGMENTS, "- / -", "-"),
+}
 COLUMNS = ("row", "shots", "levers", "our GPU GB / RSS GB", "s", "gradient off by", "asked", "s", "peer's GB", "s")
 
 

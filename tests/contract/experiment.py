@@ -327,11 +327,14 @@ CUDA = [
 COMPILED = CPU + CUDA
 
 EQUATIONS_ON = [
-    Case(equation, ndim, backend=backend, **changes)  # type: ignore[arg-type]
-    for backend, dimensions in (("reference", (2, 3)), ("cpu", (2,)), ("cuda", (1, 2, 3)))
+    Case(equation, len(shape), backend=backend, shape=shape)
+    for backend, shapes in (
+        ("reference", ((9, 41), (7, 8, 9))),
+        ("cpu", ((9, 41),)),
+        ("cuda", ((20,), (7, 18), (5, 6, 7))),
+    )
     for equation in UPDATES
-    for ndim, changes in ((1, {"shape": (70,)}), (2, {"shape": (9, 41)}), (3, {}))
-    if ndim in dimensions
+    for shape in shapes
 ]
 """Every equation on every backend: on grids where the model's own cells fill blocks of a row only in part."""
 
