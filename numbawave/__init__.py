@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from numbawave import equations
     from numbawave.errors import (
         BackendError,
+        DeviceMemoryError,
         EquationError,
         InvalidTypeError,
         InvalidValueError,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         NumbawaveError,
         StorageError,
     )
+    from numbawave.history.codecs.compression import Compression
     from numbawave.survey.geometry import cell
     from numbawave.torch_bridge import checkpointing, wavelets
     from numbawave.torch_bridge.propagators import Scalar, kernel_source, scalar
@@ -27,6 +29,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Compression",
+    "DeviceMemoryError",
     "EquationError",
     "InvalidTypeError",
     "InvalidValueError",
@@ -46,6 +50,8 @@ __all__ = [
 
 _HOMES = {
     "BackendError": "numbawave.errors",
+    "Compression": "numbawave.history.codecs.compression",
+    "DeviceMemoryError": "numbawave.errors",
     "EquationError": "numbawave.errors",
     "InvalidTypeError": "numbawave.errors",
     "InvalidValueError": "numbawave.errors",

@@ -52,5 +52,9 @@ class NonFiniteError(NumbawaveError, FloatingPointError):
     """A result holds NaN or infinity."""
 
 
+class DeviceMemoryError(NumbawaveError, MemoryError, RuntimeError):
+    """A device has too little memory for a run."""
+
+
 class StorageError(NumbawaveError, OSError):
     """A file or folder cannot be read or written."""

@@ -10,12 +10,14 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from numbawave.engine.march import March
+from numbawave.engine.setup import Setup
 from numbawave.grid.domain import Box, Domain
 from numbawave.history.base import Plain, Store, Walk
 from numbawave.history.parts import parts, slots_a_part
@@ -77,6 +79,20 @@ def around(run: Any) -> tuple[dict[str, Cells], dict[str, Cells]]:
     for ring in found:
         ring[f"around_{len(run.undo.rings)}"] = every
     return found[0], found[1]
+
+
+def unwind(run: Any, undo: Setup) -> None:
+    """Let history in a run's window be made by undoing steps; ``undo`` is the setup of its equation without layers.
+
+    Raises
+    ------
+    EquationError
+        If a step of the equation cannot be undone.
+    """
+    run.undo = undo if undo.reverse else None
+    ring = around(run)[0]
+    run.cells = run.cells | ring
+    run.ring_starts = [0, *accumulate(cells.size for cells in ring.values())]
 
 
 def _move(run: Any, grid: Domain) -> NDArray[np.int64]:

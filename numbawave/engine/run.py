@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -17,7 +16,7 @@ from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
 from numbawave.engine.buffers import declare
 from numbawave.engine.march import March
-from numbawave.engine.reversal import Reversal, around
+from numbawave.engine.reversal import Reversal, unwind
 from numbawave.engine.scaling import finish, gradients, start
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
@@ -64,6 +63,8 @@ class Run:
         Where history is kept, and how it is coded; where the arrays are unless given.
     report : callable, optional
         Called with the number of steps done after each chunk.
+    advice : callable, optional
+        Says for a number of bytes which levers would make the run fit.
     space : Space, optional
         Where the arrays live; the host's memory unless given.
     """
@@ -83,6 +84,7 @@ class Run:
     undo: Setup | None = None
     storage: Storage = field(default_factory=Storage)
     report: Callable[[int], None] | None = None
+    advice: Callable[[int], str] | None = None
     space: Space = None  # type: ignore[assignment]
     ring_starts: list[int] = field(default_factory=lambda: [0], repr=False)
     tape: Tape | None = field(default=None, repr=False)
@@ -93,20 +95,7 @@ class Run:
         self.schedule = self.schedule or uniform(self.steps, 1)
         self.window = self.window or self.grid.box("full")
         if self.undo is not None and "around_0" not in self.cells:
-            self.unwind(self.undo)
-
-    def unwind(self, undo: Setup) -> None:
-        """Let history in the window be made by undoing steps; ``undo`` is the setup of the equation without layers.
-
-        Raises
-        ------
-        EquationError
-            If a step of the equation cannot be undone.
-        """
-        self.undo = undo if undo.reverse else None
-        ring = around(self)[0]
-        self.cells = self.cells | ring
-        self.ring_starts = [0, *accumulate(cells.size for cells in ring.values())]
+            unwind(self, self.undo)
 
     @property
     def model_step(self) -> int:
@@ -227,11 +216,6 @@ class Run:
         for source in self.setup.forward.sources:
             arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
         return arrays
-
-    def residual(self, record: str, values: Any) -> Any:
-        """Cotangents of a record as the adjoint reads them, zero for None."""
-        shape = (self.steps, self.cells[f"receivers_{record}"].size)
-        return self.space.zeros(*shape) if values is None else self.space.contiguous(values)
 
     def adjoint(
         self,

@@ -10,6 +10,11 @@ from numbawave.stencil.form import Field
 Given = Mapping[str, Any]
 
 
+def residual(run: Any, record: str, values: Any) -> Any:
+    """Cotangents of a record as the adjoint reads them, zero for None."""
+    return run.make(f"back.residual_{record}") if values is None else run.space.contiguous(values)
+
+
 def start(run: Any, parameters: Given, name: str, field: Field, array: str, cotangent: Any) -> Any:
     """Where the adjoint of a state's array starts.
 

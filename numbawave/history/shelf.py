@@ -20,6 +20,12 @@ from numbawave.history.codecs.compression import Compression
 PIECE_BYTES = 4 * 2**20
 """A thread's share at a time."""
 
+SAMPLE = 2**15
+"""Values of a piece that show whether compressing it pays."""
+
+PAYS = {"lz4": 1.25, "blosclz": 1.25, "zstd": 1.05}
+"""How much smaller a sample must become, by codec: less than that is not worth a fast codec's time."""
+
 Key = tuple[int, ...]
 Piece = NDArray[Any]
 Jobs = list[Future[Any]]
@@ -60,21 +66,23 @@ class Memory:
 
     def put(self, key: Key, piece: Piece) -> int:
         """See ``Shelf``."""
-        if self.compression:
-            self._kept[key] = compress(piece, self.compression)
-            return len(self._kept[key])
+        data = packed(piece, self.compression)
+        if data is not None:
+            self._kept[key] = data
+            return len(data)
         old = self._kept.get(key)
-        if old is None or old.shape != piece.shape or old.dtype != piece.dtype:
+        if not isinstance(old, np.ndarray) or old.shape != piece.shape or old.dtype != piece.dtype:
             old = self._kept[key] = np.empty_like(piece)
         old[...] = piece
         return int(old.nbytes)
 
     def get(self, key: Key, piece: Piece) -> None:
         """See ``Shelf``."""
-        if self.compression:
-            decompress(self._kept[key], piece)
+        kept = self._kept[key]
+        if isinstance(kept, np.ndarray):
+            piece[...] = kept
         else:
-            piece[...] = self._kept[key]
+            decompress(kept, piece)
 
     def drop(self, number: int) -> None:
         """See ``Shelf``."""
@@ -82,8 +90,7 @@ class Memory:
 
     def clear(self) -> None:
         """See ``Shelf``."""
-        if self.compression:
-            self._kept.clear()
+        self._kept = {key: kept for key, kept in self._kept.items() if isinstance(kept, np.ndarray)}
 
     def close(self) -> None:
         """See ``Shelf``."""
@@ -104,7 +111,7 @@ class Disk:
         self.folder = self.default() if folder is None else os.fspath(folder)
         self.compression = compression if compression and compression.codec else None
         self._lock = threading.Lock()
-        self._places: dict[Key, tuple[int, int, int]] = {}
+        self._places: dict[Key, tuple[int, int, int, bool]] = {}
         self._end = 0
         self._open: Any = None
         self._file()
@@ -126,11 +133,12 @@ class Disk:
 
     def put(self, key: Key, piece: Piece) -> int:
         """See ``Shelf``."""
-        data: Any = compress(piece, self.compression) if self.compression else piece.reshape(-1).view(np.uint8).data
+        small = packed(piece, self.compression)
+        data: Any = piece.reshape(-1).view(np.uint8).data if small is None else small
         with self._lock:
             self._file()
             place, self._end = self._end, self._end + len(data)
-        self._places[key] = place, len(data), zlib.crc32(data)
+        self._places[key] = place, len(data), zlib.crc32(data), small is not None
         try:
             self._write(data, place)
         except OSError as error:
@@ -140,7 +148,7 @@ class Disk:
 
     def get(self, key: Key, piece: Piece) -> None:
         """See ``Shelf``."""
-        place, size, checksum = self._places[key]
+        place, size, checksum, small = self._places[key]
         try:
             data = self._read(place, size)
         except OSError as error:
@@ -149,7 +157,7 @@ class Disk:
         if len(data) != size or zlib.crc32(data) != checksum:
             rule = f"{size} bytes of history at {place} came back other than they were written"
             raise StorageError("storage_path", self.folder, rule, "check the disk, and run again")
-        if self.compression:
+        if small:
             decompress(data, piece)
         else:
             piece.reshape(-1)[...] = np.frombuffer(data, piece.dtype)
@@ -188,6 +196,18 @@ class Disk:
             self._open.seek(place)
             data: bytes = self._open.read(size)
         return data
+
+
+def packed(piece: Piece, compression: Compression | None) -> bytes | None:
+    """The piece compressed; None where it stays as it is, as a sample of it shows that this would not pay."""
+    if compression is None or compression.codec is None:
+        return None
+    middle = max(0, piece.size - SAMPLE) // 2
+    sample = piece.reshape(-1)[middle : middle + SAMPLE]
+    data = compress(sample, compression)
+    if sample.nbytes < PAYS[compression.codec] * len(data):
+        return None
+    return data if sample.size == piece.size else compress(piece, compression)
 
 
 def pieces(arrays: list[Piece]) -> list[Piece]:

@@ -23,6 +23,7 @@ from numbawave.survey.geometry import check_amplitudes, check_locations
 from numbawave.survey.models import check_speed, extremes_are_fine
 from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
+from numbawave.torch_bridge.advice import adviser
 from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
 from numbawave.torch_bridge.continuation import check_layout, memory_of, state_of
 from numbawave.torch_bridge.levers import pull
@@ -128,7 +129,9 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         1 if interval == "internal" else int(interval) * time.step_ratio,
         space=space_of(models[first]),
     )
-    pull(run, options, setup(equation, ndim, accuracy, frozenset()))
+    undo = setup(equation, ndim, accuracy, frozenset())
+    pull(run, options, undo)
+    run.advice = adviser(run, options, undo)
     prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
     if memory is not None:
         check_layout(memory, prepared.layout)

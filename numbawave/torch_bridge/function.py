@@ -8,7 +8,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from numbawave.engine.run import Run
+from numbawave.engine.scaling import residual
 from numbawave.history.base import Whole
+from numbawave.torch_bridge.advice import explained
 from numbawave.torch_bridge.arrays import outside_transforms
 
 
@@ -32,7 +34,8 @@ class Propagation(torch.autograd.Function):
         given: dict[str, dict[str, Any]] = {"parameter": {}, "amplitude": {}, "state": {}}
         for (kind, name), value in zip(names, tensors, strict=True):
             given[kind][name] = run.space.view(value)
-        records, state = run.forward(given["parameter"], given["amplitude"], given["state"], keep)
+        with explained(run):
+            records, state = run.forward(given["parameter"], given["amplitude"], given["state"], keep)
         return tuple(run.space.tensor(value) for value in (*records.values(), *state.values()))
 
     @staticmethod
@@ -64,7 +67,7 @@ class Propagation(torch.autograd.Function):
         wanted = dict(zip(ctx.names, ctx.needs_input_grad[3:], strict=True))
         records = run.setup.forward.records
         given = [None if g is None else run.space.view(g) for g in gradients]
-        residuals = {r.name: run.residual(r.name, g) for r, g in zip(records, given, strict=False)}
+        residuals = {r.name: residual(run, r.name, g) for r, g in zip(records, given, strict=False)}
         states = zip(run.state_names(), given[len(records) :], strict=True)
         final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
@@ -72,7 +75,8 @@ class Propagation(torch.autograd.Function):
         if run.tape is not None and isinstance(run.tape.store, Whole):
             run.tape.store.ring = saved[-1]
         try:
-            computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, read["state"], image, state)
+            with explained(run):
+                computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, read["state"], image, state)
         finally:
             release(run)
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))

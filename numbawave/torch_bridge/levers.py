@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from numbawave.checkpoint import Schedule, binomial, fewest_bytes, segments_for, uniform
+from numbawave.engine.reversal import unwind
 from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup
 from numbawave.errors import InvalidTypeError, InvalidValueError
@@ -37,7 +38,7 @@ def pull(run: Run, options: Options, undo: Setup) -> None:
     run.storage = Storage(mode, options.storage_path, Compression.of(options.storage_compression))
     run.schedule = _schedule(run, options)
     if options.history == "reconstruct":
-        run.unwind(undo)
+        unwind(run, undo)
 
 
 def mask_of(options: Options, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:

@@ -148,6 +148,21 @@ def test_arrays_are_cut_into_pieces_of_any_item() -> None:
         assert all(0 < piece.nbytes <= most and np.shares_memory(piece, array) for piece in cut)
 
 
+@pytest.mark.parametrize("size", [500, 3 * shelf.SAMPLE])
+@pytest.mark.parametrize("name", ["memory, compressed", "disk, compressed"])
+def test_what_compression_does_not_shrink_is_kept_as_it_is(
+    name: str, size: int, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    place, noise = MAKE[name](tmp_path), values(rng, size)
+    smooth = np.repeat(noise[: size // 50], 50)
+    taken = [place.put((0, position), piece) for position, piece in enumerate((noise, smooth))]
+    assert taken[0] == noise.nbytes
+    assert 0 < taken[1] < smooth.nbytes / shelf.PAYS["lz4"]
+    assert came_back(place, (0, 0), noise)
+    assert came_back(place, (0, 1), smooth)
+    place.close()
+
+
 def damage(place: Any, how: str) -> None:
     """Change the last bit of what is kept, or cut it off."""
     if isinstance(place, Memory):
@@ -164,7 +179,10 @@ def damage(place: Any, how: str) -> None:
 
 @pytest.mark.parametrize("name", ["memory, compressed", "disk", "disk, compressed"])
 @pytest.mark.parametrize("how", ["garbage", "truncated"])
-def test_damage_is_an_error(name: str, how: str, tmp_path: Path, rng: np.random.Generator) -> None:
+def test_damage_is_an_error(
+    name: str, how: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "PAYS", {"lz4": 0.0})
     place, piece = MAKE[name](tmp_path), values(rng, 500)
     place.put((0, 0), piece)
     damage(place, how)
