@@ -26,14 +26,14 @@ def allocate_no_more_than(monkeypatch: pytest.MonkeyPatch, bytes_left: int, free
 
 
 def call() -> dict[str, Any]:
-    wanted = small(2, nt=40)
+    wanted = small(2, nt=400)
     wanted["v"].requires_grad_()
     return wanted
 
 
 def test_the_levers_that_change_no_bit_are_named_first(monkeypatch: pytest.MonkeyPatch) -> None:
     most = run(call()).info.ledger.peak("device")[0]
-    allocate_no_more_than(monkeypatch, 20_000, most // 2)
+    allocate_no_more_than(monkeypatch, 100_000, most // 2)
     with pytest.raises(numbawave.DeviceMemoryError) as found:
         run(call())
     text = str(found.value)
