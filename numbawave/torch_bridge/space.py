@@ -110,7 +110,9 @@ class DeviceTensors:
 
     def on_host(self, array: torch.Tensor) -> NDArray[Any]:
         """See ``Space``."""
-        found: NDArray[Any] = array.cpu().numpy()
+        found = self.host_like(array)
+        for there, part in zip(torch.from_numpy(found), array, strict=True):
+            there.copy_(part)  # shot by shot: what is not contiguous goes through a copy on the device
         return found
 
     def host_like(self, array: torch.Tensor) -> NDArray[Any]:
@@ -120,7 +122,8 @@ class DeviceTensors:
 
     def fill(self, array: torch.Tensor, values: NDArray[Any]) -> None:
         """See ``Space``."""
-        array.copy_(torch.from_numpy(values))
+        for part, there in zip(array, torch.from_numpy(values), strict=True):
+            part.copy_(there)
 
     def contiguous(self, values: torch.Tensor) -> torch.Tensor:
         """See ``Space``."""

@@ -50,7 +50,9 @@ def test_float32_kernels_compute_in_float32(direction: str) -> None:
     assert rows
     for function in rows:
         names = function.py_func.__code__.co_varnames[: function.py_func.__code__.co_argcount]
-        integers = re.compile(r"(first|last)_row|kept|shots|cells|model_step|n[zyx]|[zyx]_(first|last|rows|low|high|slab)")
+        integers = re.compile(
+            r"(first|last)_row|kept|shots|cells|model_step|n[zyx]|past|[zyx]_(first|last|rows|low|high|slab|from|to|past)"
+        )
         array = numba.types.Array(numba.float32, 1, "C")
         kinds = [numba.uint64 if integers.fullmatch(n) else numba.float32 if n.startswith("per_") else array for n in names]
         library = numba.njit(fastmath=True, error_model="numpy")(function.py_func)
