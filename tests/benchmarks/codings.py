@@ -1,7 +1,7 @@
 """What a coding of history costs: the error of the model's gradient, and how much smaller history is as the wave spreads.
 
-``--model velocity.npy --grid-spacing 20`` takes a model of one's own, axes z, x or z, y, x; else a built-in one. The gradient
-is that of an inversion's first iteration: in a blurred model, of half the squared distance from the records of the true one.
+``--model velocity.npy --grid-spacing 20`` takes a model of one's own, axes z, x or z, y, x; else a built-in one. The
+gradient is that of an inversion's first iteration: in a blurred model, of half the squared distance from true records.
 """
 
 import argparse
