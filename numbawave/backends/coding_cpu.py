@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 from numpy.typing import NDArray
@@ -46,8 +48,13 @@ def decode(codes: NDArray[Any], coding: str, scales: NDArray[Any] | None, values
     _run(values, f"decode_{coding}", (codes, words) if coding == "bf16" else (codes, scales, values))
 
 
+@lru_cache(maxsize=2)
+def _module(real: str) -> ModuleType:
+    return load("coding_cpu", cpu_text(real), sorted(FAST))
+
+
 def _run(values: NDArray[Any], title: str, arrays: tuple[Any, ...]) -> None:
-    function = getattr(load("coding_cpu", cpu_text(values.dtype.name), sorted(FAST)), title)
+    function = getattr(_module(values.dtype.name), title)
     with _ONE_AT_A_TIME, _threads(1) if values.size <= FEW_VALUES else nullcontext():
         function(*arrays)
 

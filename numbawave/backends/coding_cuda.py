@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -63,7 +65,7 @@ def decode(codes: Any, coding: str, scales: Any, values: Any, device: int | None
 def _launch(real: str, title: str, arrays: list[Any], size: int, device: int | None, stream: Any) -> None:
     if not size:
         return
-    module = load("coding_cuda", cuda_text(real))
+    module = _module(real)
     kernel = getattr(module, title)
     threads: tuple[int, ...] = (BLOCK, ROWS) if title == "encode_int8" else (THREADS,)
     blocks = min(-(-size // int(np.prod(threads))), MOST_BLOCKS)
@@ -74,6 +76,11 @@ def _launch(real: str, title: str, arrays: list[Any], size: int, device: int | N
             with one_process(module):
                 kernel[blocks, threads, stream](*arrays)
             LOADED.add((kernel_name, device))
+
+
+@lru_cache(maxsize=2)
+def _module(real: str) -> ModuleType:
+    return load("coding_cuda", cuda_text(real))
 
 
 def _words(array: Any, dtype: str) -> Any:

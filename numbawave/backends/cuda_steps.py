@@ -43,7 +43,9 @@ class Cuda:
         """See ``Backend``."""
         program = run.setup.program(direction)
         split = run.grid.cells * run.shots >= SPLIT_CELLS
-        shared = any(np.unique(cells).size < cells.size for cells in run.cells.values())
+        # Cells of a ring are all different, and many: sorting them would take longer than some runs.
+        points = (cells for name, cells in run.cells.items() if not name.startswith("around_"))
+        shared = any(np.unique(cells).size < cells.size for cells in points)
         text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name, split, shared)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
         regions = {region.name: region for region in regions_of(run, program, split)}
@@ -172,9 +174,9 @@ class Steps:
 
     def _turn(self) -> int:
         """0 where every field's array is the one that it was at first, 1 where it is that of its other buffer."""
-        fields = [field.name for stage in self.program.stages for field in stage.fields if stage.buffered(field)]
-        moved = any(_address(self.arrays[name]) != self.home[name] for name in fields)
-        return int(moved if fields else self.next is not None and self.next[1])
+        rotating = [name for stage in self.program.stages for name in stage.rotating]
+        moved = any(_address(self.arrays[name]) != self.home[name] for name in rotating)
+        return int(moved if rotating else self.next is not None and self.next[1])
 
     @staticmethod
     def _launch(pair: list[Launch], steps: int, stream: Any) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,6 @@ def scale_count(coding: str, size: int) -> int:
     return -(-size // BLOCK) if coding == "int8" else 0
 
 
-@lru_cache(maxsize=8)
 def cpu_text(real: str) -> str:
     """Print the module for the CPU.
 
@@ -58,7 +56,6 @@ def cpu_text(real: str) -> str:
     return _module(real, "from numbawave.backends.cpu import kernel, loop, prange", functions)
 
 
-@lru_cache(maxsize=8)
 def cuda_text(real: str) -> str:
     """Print the module for CUDA: kernels of the same names and arguments, but ``encode_int8(values, codes, scales)``.
 

@@ -8,6 +8,7 @@ from typing import Any
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
+from numbawave.codegen.order import steps_ahead
 from numbawave.codegen.points import Rings
 from numbawave.codegen.shell_cpu import axis_integers, history_integers, row_arguments, rows_function
 from numbawave.stencil.form import Form
@@ -53,18 +54,7 @@ def forward_text(
         A module with one function a stage and variant, and ``forward`` or ``reverse``, the loop over time.
     """
     page = _Page(program, accuracy, real, history)
-    for field_ in program.records:
-        page.points(points.record(field_))
-    for position, stage in enumerate(program.stages):
-        place = position if direction == "forward" else len(kept) - 1 - position
-        first = sum(len(forms) for forms in kept[:place])
-        for task in points.around(rings, place, direction, history):
-            page.points(task)
-        page.sweep(f"{direction}_{place}", stage, kept[place], first, forward=True)
-        for task in points.injections(page.names, stage):
-            page.points(task)
-    for task in points.edge(rings, direction, history):
-        page.points(task)
+    steps_ahead(page, program, kept, history, rings, direction)
     return page.text(direction, sum(len(forms) for forms in kept))
 
 
@@ -94,7 +84,8 @@ def adjoint_text(adjoint: Adjoint, records: Sequence[str], history: History, acc
             page.points(points.tap(page.names, source, form))
         for task in points.source_images(page.names, stage) if history else ():
             page.points(task)
-        page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), forward=False)
+        page.sweep(f"adjoint_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), "image")
+        page.rotate(stage)
     for name in records:
         page.points(points.residual(name, adjoint.scales.get(name)))
     return page.text("adjoint", sum(len(forms) for forms in kept))
@@ -131,15 +122,15 @@ class _Page:
         self.lines.append(f"{title}({', '.join([task.at, *slot.values()])}, {given})")
         self.integers.update(dict.fromkeys(task.integers))
 
-    def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, forward: bool) -> None:
-        """Run a stage over the grid, with and without history as this module needs, and rotate its buffers."""
+    def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, way: str) -> None:
+        """Run a stage over the grid, with and without history as this module needs."""
         calls = {}
         for history in ["kept" in self.history, *([False] if "some" in self.history else [])]:
             used = bool(history and kept)
-            title = name + {True: "_keep" if forward else "_image", False: ""}[history]
+            title = name + (f"_{way}" if history else "")
             names = Names(self.program.axes, self.accuracy, self.constants)
-            text = rows_function(title, names, stage, kept, channel, keep=used and forward, image=used and not forward,
-                                 boxed="boxed" in self.history)  # fmt: skip
+            text = rows_function(title, names, stage, kept, channel, keep=used and way == "keep",
+                                 image=used and way == "image", boxed="boxed" in self.history)  # fmt: skip
             self.functions.append(text)
             given = row_arguments(names, stage, used)
             self.arguments.update(dict.fromkeys(a for a in given if a not in ("first_row", "last_row", "kept")))
@@ -150,6 +141,9 @@ class _Page:
             self.lines += [*keeping, "else:", *("    " + line for line in calls[False])]
         else:
             self.lines += next(iter(calls.values()))
+
+    def rotate(self, stage: Stage) -> None:
+        """Exchange the buffers of a stage's fields."""
         for buffered in (f.name for f in stage.fields if stage.buffered(f)):
             self.lines.append(f"{buffered}, {buffered}_next = {buffered}_next, {buffered}")
 

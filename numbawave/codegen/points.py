@@ -21,7 +21,6 @@ class Task:
         The array of the cells' flat indices.
     lines : tuple of str
         ``i`` and ``m`` are a cell's index in fields and in parameter grids, ``at + q`` the sample of this step.
-
     ring : bool
         Whether it is of a ring, whose cells are all different and whose samples take turns.
     """

@@ -9,6 +9,7 @@ from typing import Any
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
+from numbawave.codegen.order import steps_ahead
 from numbawave.codegen.points import Rings
 from numbawave.codegen.region import regions
 from numbawave.codegen.shell_cuda import points_kernel, sweep_kernel
@@ -63,19 +64,7 @@ def forward_text(
         A module of kernels and ``STEP``, the order in which a step launches them.
     """
     page = _Page(program, accuracy, real, history, split, shared, "+" if direction == "forward" else "-")
-    for field_ in program.records:
-        page.points(points.record(field_))
-    for position, stage in enumerate(program.stages):
-        place = position if direction == "forward" else len(kept) - 1 - position
-        first = sum(len(forms) for forms in kept[:place])
-        for task in points.around(rings, place, direction, history):
-            page.points(task)
-        page.sweep(f"{direction}_{place}", stage, kept[place], first, "keep")
-        page.rotate(stage)
-        for task in points.injections(page.names, stage):
-            page.points(task)
-    for task in points.edge(rings, direction, history):
-        page.points(task)
+    steps_ahead(page, program, kept, history, rings, direction)
     return page.text(direction)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from numbawave.engine.reversal import inner_grid, undone_at_once
 from numbawave.planning.ledger import Buffer, Ledger, Moment
 
-FORWARD, BETWEEN, BACKWARD = Moment.FORWARD, Moment.BETWEEN, Moment.BACKWARD
+FORWARD, BACKWARD = Moment.FORWARD, Moment.BACKWARD
 
 
 def declare(run: Any, keep: bool) -> Ledger:
@@ -19,26 +19,28 @@ def declare(run: Any, keep: bool) -> Ledger:
 
 def _given(run: Any) -> Iterator[Buffer]:
     """Parameter grids and amplitudes, made from the caller's, and the gradients that go back to these."""
-    real, grids = run.dtype.name, (*((run.shots,) if run.batched else ()), *run.grid.shape)
+    real = run.dtype.name
     for parameter in run.setup.forward.parameters:
-        yield Buffer(f"given.{parameter.name}", grids, real, given=True)
+        yield Buffer(f"given.{parameter.name}", _model(run, run.grid), real, given=True)
     for source in run.setup.forward.sources:
-        shape = (run.steps, run.cells[f"cells_{source.name}"].size)
-        yield Buffer(f"given.amplitude_{source.name}", shape, real, given=True)
+        yield Buffer(f"given.amplitude_{source.name}", _traces(run, f"cells_{source.name}"), real, given=True)
+
+
+def _model(run: Any, grid: Any) -> tuple[int, ...]:
+    """The shape of a parameter on a grid."""
+    return (*((run.shots,) if run.batched else ()), *grid.shape)
+
+
+def _traces(run: Any, points: str) -> tuple[int, ...]:
+    """The shape of what a step has at points."""
+    return (run.steps, run.cells[points].size)
 
 
 def _fields(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every array of a program's fields: name and shape; ``prefix`` is that of the state's arrays."""
-    found: dict[str, tuple[int, ...]] = {}
-    for _, field, array in run.state_names():
-        found[prefix + array] = (run.shots, *run.setup.field_shape(run.grid, field))
-    for stage in program.stages:
-        for field in stage.fields:
-            shape = (run.shots, *run.setup.field_shape(run.grid, field))
-            found.setdefault(field.name, shape)
-            if stage.buffered(field):
-                found.setdefault(f"{field.name}_next", shape)
-    yield from found.items()
+    names = {prefix + array: field for _, field, array in run.state_names()} | program.arrays
+    for name, field in names.items():
+        yield name, (run.shots, *run.setup.field_shape(run.grid, field))
 
 
 def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
@@ -50,8 +52,7 @@ def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
         if keep:
             yield Buffer(f"again.{name}", shape, real, first=BACKWARD, copies=again)
     for record in run.setup.forward.records:
-        shape = (run.steps, run.cells[f"receivers_{record.name}"].size)
-        yield Buffer(f"forward.record_{record.name}", shape, real)
+        yield Buffer(f"forward.record_{record.name}", _traces(run, f"receivers_{record.name}"), real)
         if keep:
             yield Buffer(f"again.record_{record.name}", (run.steps, 0), real, first=BACKWARD)
 
@@ -65,36 +66,28 @@ def _kept(run: Any) -> Iterator[Buffer]:
     if run.undo is not None:
         yield Buffer("history", (undone_at_once(run), *run.slots_of.shape), real)
         grid = inner_grid(run)
-        for field in run.undo.forward.fields:
-            for name in (field.name, f"{field.name}_next") if _twice(run.undo, field) else (field.name,):
-                yield Buffer(f"undo.{name}", (run.shots, *grid.shape), real)
+        for name in run.undo.reverse.arrays:
+            yield Buffer(f"undo.{name}", (run.shots, *grid.shape), real)
         for parameter in run.undo.forward.parameters:
-            shape = (*((run.shots,) if run.batched else ()), *grid.shape)
-            yield Buffer(f"undo.{parameter.name}", shape, real, first=BACKWARD)
+            yield Buffer(f"undo.{parameter.name}", _model(run, grid), real, first=BACKWARD)
     if run.schedule.states:
         size = sum(prod(end.stop - end.start for end in where) for _, where in run.state_views())
         place = run.storage.place(run.space.device is not None)
         yield Buffer("states", (run.shots, size), run.dtype.name, place, copies=run.schedule.states)
 
 
-def _twice(setup: Any, field: Any) -> bool:
-    return field.levels == 2 or any(stage.buffered(field) for stage in setup.reverse.stages)
-
-
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps back."""
-    real, grids = run.dtype.name, (*((run.shots,) if run.batched else ()), *run.grid.shape)
+    real = run.dtype.name
     for name, shape in _fields(run, run.setup.adjoint.program, "adjoint_"):
         yield Buffer(f"back.{name}", shape, real, first=BACKWARD)
     for source in run.setup.forward.sources:
-        shape = (run.steps, run.cells[f"cells_{source.name}"].size)
-        yield Buffer(f"back.gradient_{source.name}", shape, real, first=BACKWARD)
+        yield Buffer(f"back.gradient_{source.name}", _traces(run, f"cells_{source.name}"), real, first=BACKWARD)
     for record in run.setup.forward.records:
-        shape = (run.steps, run.cells[f"receivers_{record.name}"].size)
-        yield Buffer(f"back.residual_{record.name}", shape, real, first=BACKWARD)
+        yield Buffer(f"back.residual_{record.name}", _traces(run, f"receivers_{record.name}"), real, first=BACKWARD)
     for parameter in run.setup.forward.parameters:
         name = f"gradient_{parameter.name}"
-        yield Buffer(f"back.{name}", grids if keep else (0,), real, first=BACKWARD)
+        yield Buffer(f"back.{name}", _model(run, run.grid) if keep else (0,), real, first=BACKWARD)
         copies = run.backend.copies(run) if keep else 0
         if copies:
             yield Buffer(f"back.copies_{name}", (copies, run.grid.cells), real, first=BACKWARD)

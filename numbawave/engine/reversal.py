@@ -21,7 +21,6 @@ from numbawave.engine.setup import Setup
 from numbawave.grid.domain import Box, Domain
 from numbawave.history.base import Plain, Store, Walk
 from numbawave.history.parts import parts, slots_a_part
-from numbawave.stencil.form import Field
 
 Cells = NDArray[np.int64]
 
@@ -90,7 +89,7 @@ def unwind(run: Any, undo: Setup) -> None:
         If a step of the equation cannot be undone.
     """
     run.undo = undo if undo.reverse else None
-    ring = around(run)[0]
+    ring, run.inner_ring = around(run)
     run.cells = run.cells | ring
     run.ring_starts = [0, *accumulate(cells.size for cells in ring.values())]
 
@@ -149,7 +148,7 @@ class Reversal(Plain):
     def wrote(self, ahead: March) -> None:
         """Take the state inside the box, from which steps will be undone."""
         inside, box = inner_box(self.run, self._inner.grid).slices, self.run.window.slices
-        for field in self._fields:
+        for field in self.run.undo.forward.fields:
             ends = [("", "_next"), ("_next", "")] if field.levels == 2 else [("", "")]
             for end, other in ends:  # backwards the newest value is what the oldest one was
                 name, array = f"{field.name}{end}", ahead.arrays[f"{field.name}{other}"]
@@ -182,8 +181,7 @@ class Reversal(Plain):
     def _inner(self) -> Any:
         """The run inside the box."""
         run, grid = self.run, inner_grid(self.run)
-        cells = around(run)[1]
-        move = _move(run, grid)
+        cells, move = dict(run.inner_ring), _move(run, grid)
         for source in run.undo.forward.sources:
             name = f"cells_{source.name}"
             shot, flat = np.divmod(run.cells[name], run.grid.cells)
@@ -192,11 +190,7 @@ class Reversal(Plain):
             cells[name] = inside + shot * grid.cells
             cells[f"model_{name}"] = inside + (shot * grid.cells if run.batched else 0)
         window = grid.box("full")
-        return replace(run, setup=run.undo, grid=grid, cells=cells, window=window, report=None, tape=None, undo=run.undo)
-
-    @property
-    def _fields(self) -> tuple[Field, ...]:
-        return tuple(self.run.undo.forward.fields)
+        return replace(run, setup=run.undo, grid=grid, cells=cells, window=window, report=None, tape=None)
 
     def _backwards(self) -> March:
         """The steps backwards, from the state that was taken."""
@@ -206,9 +200,7 @@ class Reversal(Plain):
         for parameter in self.run.undo.forward.parameters:
             arrays[parameter.name] = self.run.make(f"undo.{parameter.name}")
             arrays[parameter.name][..., *inside] = parameters[parameter.name][..., *box]
-        for stage in self.run.undo.reverse.stages:
-            names = [f.name for f in stage.fields] + [f"{f.name}_next" for f in stage.fields if stage.buffered(f)]
-            for name in names:
-                if name not in self._state:
-                    self._state[name] = self.run.make(f"undo.{name}")
+        for name in self.run.undo.reverse.arrays:
+            if name not in self._state:
+                self._state[name] = self.run.make(f"undo.{name}")
         return March(self._inner, "reverse", arrays | self._state | {"history": self.ring, "ring": self.kept.ring})

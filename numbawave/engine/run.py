@@ -87,6 +87,7 @@ class Run:
     advice: Callable[[int], str] | None = None
     space: Space = None  # type: ignore[assignment]
     ring_starts: list[int] = field(default_factory=lambda: [0], repr=False)
+    inner_ring: Arrays = field(default_factory=dict, repr=False)
     tape: Tape | None = field(default=None, repr=False)
     ledger: Ledger = field(default_factory=lambda: Ledger([]), repr=False)
 
@@ -290,9 +291,7 @@ class Run:
         return arrays | self.cells
 
     def _buffers(self, group: str, arrays: Arrays, program: Program) -> None:
-        """A second array for every field whose stage needs one and that has not got one as its older level."""
-        for stage in program.stages:
-            names = [name for f in stage.fields for name in (f.name, *([f"{f.name}_next"] if stage.buffered(f) else ()))]
-            for name in names:
-                if name not in arrays:
-                    arrays[name] = self.make(f"{group}.{name}")
+        """The arrays of a program's fields that are not there as parts of the state."""
+        for name in program.arrays:
+            if name not in arrays:
+                arrays[name] = self.make(f"{group}.{name}")

@@ -75,6 +75,5 @@ class Coded(Plain):
         start = (part.slot - -(-first // self.slots.stride)) * self.slots.size
         scales = scale_count(self.coding, size)
         begin = part.place * scale_count(self.coding, self.each * self.slots.size)
-        return self._array("history.codes")[start : start + size], self._array("history.scales").reshape(-1)[
-            begin : begin + scales
-        ]
+        codes, every = self._array("history.codes"), self._array("history.scales").reshape(-1)
+        return codes[start : start + size], every[begin : begin + scales]

@@ -112,7 +112,8 @@ class Streamed(Plain):
                     continue
                 start, views = self._views(bay, part)
                 if self.coding:
-                    self.coder.encode(self.slots.view(ring, part), self.coding, *views, *[None] * (2 - len(views)))
+                    codes, scales = (*views, None)[:2]
+                    self.coder.encode(self.slots.view(ring, part), self.coding, codes, scales)
                 for view, staged in zip(views, bay.staged, strict=True):
                     bay.copied = self._lane.out(view, staged, start)
                 bay.jobs = put_all(pool, self.shelf, part.place, self._staged(bay, start, views), bay.copied)
@@ -133,8 +134,8 @@ class Streamed(Plain):
                         bay.copied = self._lane.back(staged, start, view, bay.used)
                     self._lane.follow(bay.copied)
                     if self.coding:
-                        scales = views[1] if len(views) > 1 else None
-                        self.coder.decode(views[0], self.coding, scales, self.slots.view(ring, part))
+                        codes, scales = (*views, None)[:2]
+                        self.coder.decode(codes, self.coding, scales, self.slots.view(ring, part))
                 walk(part.first, part.last)
                 bay.used = self._lane.mark()
                 if position + self.count < len(order):

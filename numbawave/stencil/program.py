@@ -155,6 +155,17 @@ class Program:
         return tuple(dict.fromkeys(f for stage in self.stages for f in stage.fields))
 
     @cached_property
+    def arrays(self) -> dict[str, Field]:
+        """Names of the arrays that hold its fields, the second buffers of rotating ones included, and whose they are."""
+        found = {}
+        for stage in self.stages:
+            for field in stage.fields:
+                found[field.name] = field
+                if stage.buffered(field):
+                    found[f"{field.name}_next"] = field
+        return found
+
+    @cached_property
     def _factors(self) -> tuple[Parameter | Profile, ...]:
         forms = [f for stage in self.stages for form in (*stage.forms, *(t for _, t in stage.taps)) for f in walk(form)]
         return tuple(dict.fromkeys(x for f in forms if isinstance(f, Scaled) for x in f.factors))

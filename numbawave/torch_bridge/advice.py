@@ -25,7 +25,7 @@ LEVERS: tuple[dict[str, Any], ...] = (
 """In the order in which they are pulled: those that change no bit come first."""
 
 
-def adviser(run: Run, options: Options, undo: Setup) -> Callable[[int], str]:
+def adviser(run: Run, options: Options, undo: Setup | None) -> Callable[[int], str]:
     """A function that says, for so many bytes of memory, what would fit; it does not hold the run."""
     bare, shots = replace(run, tape=None, report=None), run.shots
 

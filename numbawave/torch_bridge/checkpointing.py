@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from operator import index
 from typing import Any
 
 from numbawave.checkpoint import bounds
 from numbawave.errors import InvalidTypeError, InvalidValueError
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.result import PropagatorOutput
-from numbawave.torch_bridge.segments import Call, Callback, Segments, SegmentsInfo
+from numbawave.torch_bridge.segments import Call, Callback, Segments, SegmentsInfo, whole_number
 
 __all__ = ["SegmentsInfo", "run_segments"]
 
@@ -122,10 +121,7 @@ def _checked(lengths: Sequence[int], nt: int, interval: int) -> list[int]:
 
 
 def _whole(argument: str, value: Any, meaning: str) -> int:
-    try:
-        number = 0 if isinstance(value, bool) else index(value)
-    except TypeError:
-        number = 0
+    number = whole_number(value)
     if number < 1:
         raise InvalidValueError(argument, value, "is of whole numbers, 1 or more", f"give {meaning}")
     return number

@@ -129,7 +129,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         1 if interval == "internal" else int(interval) * time.step_ratio,
         space=space_of(models[first]),
     )
-    undo = setup(equation, ndim, accuracy, frozenset())
+    undo = setup(equation, ndim, accuracy, frozenset()) if options.history == "reconstruct" else None
     pull(run, options, undo)
     run.advice = adviser(run, options, undo)
     prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])

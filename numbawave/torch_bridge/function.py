@@ -14,10 +14,16 @@ from numbawave.torch_bridge.advice import explained
 from numbawave.torch_bridge.arrays import outside_transforms
 
 
+def whole(run: Run) -> Whole | None:
+    """The run's store, where its ring holds all of the history: torch keeps that as it keeps tensors."""
+    store = run.tape.store if run.tape is not None else None
+    return store if isinstance(store, Whole) else None
+
+
 def release(run: Run) -> None:
     """Let torch alone hold the history, which it frees after the backward pass."""
-    if run.tape is not None and isinstance(run.tape.store, Whole):
-        run.tape.store.ring = None
+    if (store := whole(run)) is not None:
+        store.ring = None
 
 
 class Propagation(torch.autograd.Function):
@@ -45,7 +51,8 @@ class Propagation(torch.autograd.Function):
         tape = ctx.run.tape
         again = tape is not None and tape.repeats
         ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if again or kind != "state"]
-        ring = [ctx.run.space.tensor(tape.store.ring)] if tape is not None and isinstance(tape.store, Whole) else []
+        store = whole(ctx.run)
+        ring = [] if store is None else [ctx.run.space.tensor(store.ring)]
         ctx.save_for_backward(*(tensors[position] for position in ctx.read), *ring)
         ctx.set_materialize_grads(False)
 
@@ -72,8 +79,8 @@ class Propagation(torch.autograd.Function):
         final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
         state = any(need for (kind, _), need in wanted.items() if kind == "state")
-        if run.tape is not None and isinstance(run.tape.store, Whole):
-            run.tape.store.ring = saved[-1]
+        if (store := whole(run)) is not None:
+            store.ring = saved[-1]
         try:
             with explained(run):
                 computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, read["state"], image, state)

@@ -21,8 +21,8 @@ from numbawave.torch_bridge.arrays import numpy_view
 from numbawave.torch_bridge.options import Options
 
 
-def pull(run: Run, options: Options, undo: Setup) -> None:
-    """Set a run's levers; ``undo`` is the setup of its equation without layers.
+def pull(run: Run, options: Options, undo: Setup | None) -> None:
+    """Set a run's levers; ``undo`` is the setup of its equation without layers, for ``history="reconstruct"``.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def pull(run: Run, options: Options, undo: Setup) -> None:
     mode: Any = options.storage_mode
     run.storage = Storage(mode, options.storage_path, Compression.of(options.storage_compression))
     run.schedule = _schedule(run, options)
-    if options.history == "reconstruct":
+    if undo is not None:
         unwind(run, undo)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import index
 from typing import Any
 
 import torch
@@ -22,6 +23,14 @@ from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.result import PropagatorOutput, RunInfo
 
 Callback = Callable[[int, PropagatorOutput], object]
+
+
+def whole_number(value: Any) -> int:
+    """An argument that counts steps or segments; 0 for what is no whole number."""
+    try:
+        return 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        return 0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from math import prod
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numbawave.errors import InvalidValueError, StorageError
 from numbawave.history.storage import free_memory
 from numbawave.torch_bridge.arrays import numpy_view, tensor
 from numbawave.torch_bridge.result import PropagatorOutput
-from numbawave.torch_bridge.segments import Call, Segments
+from numbawave.torch_bridge.segments import Call, Segments, whole_number
 
 
 def snapshots(
@@ -96,10 +95,7 @@ def snapshots(
 
 
 def _every(every: Any, nt: int) -> int:
-    try:
-        number = 0 if isinstance(every, bool) else index(every)
-    except TypeError:
-        number = 0
+    number = whole_number(every)
     if not 1 <= number <= nt:
         rule = f"is a whole number from 1 to the number of time steps, {nt}"
         raise InvalidValueError("every", every, rule, "give the steps between snapshots")
