@@ -15,11 +15,38 @@ LONG = 64
 """Kernels in the longer graph, at most. Replaying a graph costs a few microseconds, whatever it holds, and making it about
 twenty for each kernel."""
 
+KEPT = 64
+"""Graphs that are kept for a later call, at most: where it gets the memory of an earlier one, it replays that one's."""
+
 _CAPTURING = threading.Lock()
+_KNOWN: dict[tuple[Any, ...], Graph] = {}
+"""Graphs by what they launch, the latest used last."""
+_KNOWING = threading.Lock()
 _LANES: dict[int, list[Any]] = {}
 """Streams on which launches are captured, by device."""
 _RETIRED: list[tuple[Any, Any]] = []
 """Graphs that nobody needs any more, and the events that say when they have run."""
+
+
+def graph_of(cuda: Any, device: int, launches: Sequence[Any], marks: tuple[Any, ...]) -> Graph:
+    """The graph of some launches, made anew unless it is known.
+
+    Parameters
+    ----------
+    cuda, device, launches
+        See ``Graph``.
+    marks : tuple
+        The launches' marks: launches of the same marks have one graph.
+    """
+    key = device, marks
+    with _KNOWING:
+        graph = _KNOWN.pop(key, None)
+    graph = graph or Graph(cuda, device, launches)
+    with _KNOWING:
+        _KNOWN[key] = graph
+        while len(_KNOWN) > KEPT:
+            del _KNOWN[next(iter(_KNOWN))]
+    return graph
 
 
 class Graph:

@@ -17,7 +17,7 @@ from numbawave.codegen.region import Region
 from numbawave.codegen.step_cuda import source
 
 if not simulated():
-    from numbawave.backends.cuda_graph import Graph
+    from numbawave.backends.cuda_graph import graph_of
 
 Pair = tuple[int, int]
 
@@ -72,6 +72,9 @@ class Launch:
     kernel : compiled kernel
     shape : Shape
     arguments : tuple
+        Arrays and numbers.
+    views : dict
+        By address: arrays as kernels take them, for all launches that share it.
     reads, writes : frozenset of int
         Addresses of the arrays.
     group : tuple of int
@@ -81,13 +84,28 @@ class Launch:
     kernel: Any
     shape: Shape
     arguments: tuple[Any, ...]
+    views: dict[int, Any]
     reads: frozenset[int]
     writes: frozenset[int]
     group: Pair
 
     def __call__(self, stream: Any) -> None:
         """Queue the kernel on a stream."""
-        self.kernel[self.shape.blocks, self.shape.threads, stream](*self.arguments)
+        self.kernel[self.shape.blocks, self.shape.threads, stream](*map(self._taken, self.arguments))
+
+    @property
+    def mark(self) -> tuple[Any, ...]:
+        """All that tells this launch from others: two of one mark do the same."""
+        given = ((_address(value), _size(value)) if _is_array(value) else value.item() for value in self.arguments)
+        return self.kernel, self.shape.blocks, self.shape.threads, self.group, *given
+
+    def _taken(self, value: Any) -> Any:
+        if not _is_array(value):
+            return value
+        place = _address(value)
+        if place not in self.views:
+            self.views[place] = device_view(value)
+        return self.views[place]
 
     def after(self, other: Launch) -> bool:
         """Whether this launch must wait for another."""
@@ -140,7 +158,7 @@ class Steps:
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
         self.views: dict[int, Any] = {}
         self.halves: list[list[Launch]] = []
-        self.graphs: dict[Pair, Graph] = {}
+        self.marks: dict[Pair, tuple[Any, ...]] = {}
         self.home = {name: _address(array) for name, array in arrays.items()}
         self.next: Pair | None = None
 
@@ -164,8 +182,8 @@ class Steps:
                 for launches, times in ((pair, steps // 2), (self.halves[turn], steps % 2)):
                     if times:
                         key = turn, len(launches)
-                        self.graphs[key] = self.graphs.get(key) or Graph(cuda, device, launches)
-                        self.graphs[key].launch(times, stream)
+                        self.marks[key] = self.marks.get(key) or tuple(launch.mark for launch in launches)
+                        graph_of(cuda, device, launches, self.marks[key]).launch(times, stream)
             else:
                 self._launch(pair, steps, stream)
             for name in self.copies if first == 0 else ():
@@ -221,13 +239,10 @@ class Steps:
     def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
         arrays = {name: names[name] for name in _arguments(what) if name in names}
         places = {name: _address(array) for name, array in arrays.items()}
-        for name, place in places.items():
-            if place not in self.views:
-                self.views[place] = device_view(arrays[name])
-        values = self.values | shape.integers | {name: self.views[place] for name, place in places.items()}
+        values = self.values | shape.integers | arrays
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
-        return Launch(what, shape, tuple(values[name] for name in _arguments(what)), reads, writes, group)
+        return Launch(what, shape, tuple(values[name] for name in _arguments(what)), self.views, reads, writes, group)
 
 
 def _arguments(what: Any) -> tuple[str, ...]:
@@ -237,3 +252,11 @@ def _arguments(what: Any) -> tuple[str, ...]:
 
 def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data_ptr())
+
+
+def _is_array(value: Any) -> bool:
+    return not isinstance(value, np.generic)
+
+
+def _size(array: Any) -> int:
+    return int(array.size if isinstance(array, np.ndarray) else array.numel())

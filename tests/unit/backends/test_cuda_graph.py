@@ -16,7 +16,7 @@ def launch(reads: set[int], writes: set[int], group: tuple[int, int]) -> object:
     from numbawave.backends.cuda_steps import Launch
     from numbawave.backends.cuda_tiles import Shape
 
-    return Launch(None, Shape((1, 1, 1), (1, 1), {}), (), frozenset(reads), frozenset(writes), group)
+    return Launch(None, Shape((1, 1, 1), (1, 1), {}), (), {}, frozenset(reads), frozenset(writes), group)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,27 @@ def test_nearest_leaves_out_what_comes_before_anyway() -> None:
 
     diamond = [launch({0}, {1}, (0, 0)), launch({1}, {2}, (0, 1)), launch({1}, {3}, (0, 2)), launch({1, 2, 3}, {4}, (0, 3))]
     assert [nearest(diamond, k) for k in range(4)] == [[], [0], [0], [2, 1]]
+
+
+def test_a_mark_tells_all_launches_apart() -> None:
+    from numbawave.backends.cuda_steps import Launch
+    from numbawave.backends.cuda_tiles import Shape
+
+    def mark(array: np.ndarray, number: int = 3, blocks: int = 1, group: tuple[int, int] = (0, 0)) -> tuple:
+        shape = Shape((blocks, 1, 1), (32, 1), {})
+        return Launch("kernel", shape, (array, np.uint64(number)), {}, frozenset(), frozenset(), group).mark
+
+    array = np.zeros(8)
+    different = [array, array[1:], array[:7], np.zeros(8)]
+    marks = [
+        mark(array),
+        *(mark(other) for other in different[1:]),
+        mark(array, 4),
+        mark(array, 3, 2),
+        mark(array, 3, 1, (0, 1)),
+    ]
+    assert mark(array) == marks[0]
+    assert len(set(marks)) == len(marks)
 
 
 def closure(edges: list[set[int]]) -> list[set[int]]:

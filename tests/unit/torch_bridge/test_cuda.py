@@ -131,6 +131,29 @@ def test_work_is_done_on_the_callers_stream() -> None:
 
 @pytest.mark.gpu
 @NO_SIMULATOR
+def test_calls_in_turn_replay_the_graphs_that_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numbawave.backends import cuda_graph
+
+    made = []
+    known = cuda_graph.Graph
+    monkeypatch.setattr(cuda_graph, "Graph", lambda *given: made.append(0) or known(*given))
+    lengths = (40, 42)
+    calls, others = ([small(2, nt=nt, backend=backend) for nt in lengths] for backend in ("cuda", "cpu"))
+    for _ in range(3):  # by then the allocator hands out the same memory
+        for call in calls:
+            outcome(call)
+    torch.cuda.synchronize()
+    before = len(made)
+    found = [outcome(call) for call in calls]
+
+    assert before > 0
+    assert len(made) == before
+    for one, other, nt in zip(found, others, lengths, strict=True):
+        assert_same(one, outcome(other), tolerance.steps("f8", nt))
+
+
+@pytest.mark.gpu
+@NO_SIMULATOR
 def test_another_device_than_the_current_one() -> None:
     if torch.cuda.device_count() < 2:
         pytest.skip("this machine has one GPU")
