@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..errors import InvalidValueError, StorageError
 from .atomic_file import write_atomically
+from .job import EXACT_LEVERS
 from .problem import Problem
 
 MAGIC = b"numbawave checkpoint 1\n"
@@ -82,8 +83,12 @@ def fresh_state(problem: Problem) -> State:
 
 
 def _identity(problem: Problem) -> dict[str, str]:
-    """What must agree for a checkpoint to belong to a job: every key but the folder, and the arrays."""
-    keys = {name: repr(value) for name, value in dataclasses.asdict(problem.job).items() if name != "output"}
+    """What must agree for a checkpoint to belong to a job: every key that decides the result, and the arrays."""
+    keys = {
+        name: repr(value)
+        for name, value in dataclasses.asdict(problem.job).items()
+        if name not in ("output", *EXACT_LEVERS)
+    }
     return {**keys, "arrays": problem.digest()}
 
 

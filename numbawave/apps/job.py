@@ -67,8 +67,16 @@ class Job:
     accuracy: int = key(4, values.integer, "order of the finite differences: 2, 4, 6 or 8")
     pml_width: int = key(20, values.integer, "width of the absorbing layer, cells")
     dtype: str = key("float32", values.text, "float32 or float64")
+    history: str = key("full", values.text, "cells whose past is kept: full, interior or reconstruct")
+    checkpoint_segments: int | str = key(0, values.count, "segments whose past is kept one at a time; 0 is one, or auto")
+    checkpoint_states: int = key(0, values.integer, "most wavefields kept at their starts; 0 is all")
+    storage_mode: str = key("device", values.text, "where the past is kept: device, cpu or disk")
+    storage_compression: str = key("none", values.text, "how the past is coded: none, lossy, lossless, bf16 or int8")
     output: str = key("numbawave-fwi", values.text, "folder for the checkpoint, the data, result.npz and result.png")
 
+
+EXACT_LEVERS = ("checkpoint_segments", "checkpoint_states", "storage_mode")
+"""Keys that decide memory and time, and no bit of the result."""
 
 DEMO: dict[str, Any] = {"output": "numbawave-demo"}
 """What ``numbawave demo`` runs: the defaults, which are the built-in 2-D model."""

@@ -62,6 +62,13 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 Rule = tuple[str, Callable[[Any], bool], str, str]
 
+WORDS = {
+    "history": ("full", "interior", "reconstruct"),
+    "storage_mode": ("device", "cpu", "disk"),
+    "storage_compression": ("none", "lossy", "lossless", "bf16", "int8"),
+}
+"""What the keys that are words of a propagator's options may be."""
+
 RULES: tuple[Rule, ...] = (
     (
         "shape",
@@ -115,6 +122,12 @@ RULES: tuple[Rule, ...] = (
     ("accuracy", lambda v: v in (2, 4, 6, 8), "must be 2, 4, 6 or 8", "4"),
     ("pml_width", lambda v: v >= 0, "must not be negative", "20"),
     ("dtype", lambda v: v in ("float32", "float64"), "must be float32 or float64", "float32"),
+    *(
+        (name, lambda v, known=known: v in known, f"must be one of {', '.join(known)}", known[0])
+        for name, known in WORDS.items()
+    ),
+    ("checkpoint_segments", lambda v: v == "auto" or v >= 0, "must be auto, a number of segments, or 0 for one", "5"),
+    ("checkpoint_states", lambda v: v >= 0, "must be a number of wavefields, or 0 for all", "0"),
     ("output", lambda v: v != "", "must name a folder", "numbawave-fwi"),
 )
 

@@ -51,6 +51,23 @@ def integer(name: str, value: Any) -> int:
     raise InvalidTypeError(name, value, "must be a whole number", f"write it like {name} = 12")
 
 
+def count(name: str, value: Any) -> int | str:
+    """Read a whole number, or the word ``auto``.
+
+    Parameters
+    ----------
+    name : str
+        The job's key, for messages.
+    value : object
+        From a TOML file, or the text of an option.
+
+    Returns
+    -------
+    int or "auto"
+    """
+    return "auto" if value == "auto" else integer(name, value)
+
+
 def number(name: str, value: Any) -> float:
     """Read a finite number.
 

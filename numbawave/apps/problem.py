@@ -3,6 +3,8 @@
 import hashlib
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,8 +87,17 @@ class Problem:
             pml_freq=self.job.peak_frequency,
             max_vel=self.job.vmax,
             model_gradient_sampling_interval=stride,
+            **self.levers,
         ).receiver_amplitudes
         return records
+
+    @cached_property
+    def levers(self) -> dict[str, Any]:
+        """The levers of memory, as a propagator takes them."""
+        job = self.job
+        coding = {"none": False, "lossy": True}.get(job.storage_compression, job.storage_compression)
+        counts = {name: getattr(job, name) or None for name in ("checkpoint_segments", "checkpoint_states")}
+        return counts | {"history": job.history, "storage_mode": job.storage_mode, "storage_compression": coding}
 
     def batches(self, chosen: Tensor) -> tuple[Tensor, ...]:
         """The chosen shots, in order, in groups that are propagated together."""

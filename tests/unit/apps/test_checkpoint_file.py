@@ -120,7 +120,7 @@ def test_a_state_comes_back_as_it_was(quick_job, tmp_path):
     assert (found.losses, found.scale, found.seconds, found.done) == ([[1.5, 0.25]], 0.1, 3.0, 2)
 
 
-@pytest.mark.parametrize("change", [{"learning_rate": 3}, {"seed": 9}, {"stages": "6:2,10:3"}])
+@pytest.mark.parametrize("change", [{"learning_rate": 3}, {"seed": 9}, {"stages": "6:2,10:3"}, {"history": "interior"}])
 def test_another_jobs_checkpoint_is_refused_by_name(quick_options, tmp_path, change):
     problem = load_problem(read_job(None, quick_options))
     save_state(tmp_path / "c", problem, fresh_state(problem))
@@ -129,10 +129,11 @@ def test_another_jobs_checkpoint_is_refused_by_name(quick_options, tmp_path, cha
         load_state(tmp_path / "c", other)
 
 
-def test_the_output_folder_may_be_renamed(quick_options, tmp_path):
+@pytest.mark.parametrize("change", [{"output": "elsewhere"}, {"checkpoint_segments": 5}, {"storage_mode": "disk"}])
+def test_what_decides_no_result_may_change(quick_options, tmp_path, change):
     problem = load_problem(read_job(None, quick_options))
     save_state(tmp_path / "c", problem, fresh_state(problem))
-    load_state(tmp_path / "c", load_problem(read_job(None, {**quick_options, "output": "elsewhere"})))
+    load_state(tmp_path / "c", load_problem(read_job(None, {**quick_options, **change})))
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-7], lambda b: b[:400] + b"?" + b[401:], lambda b: b"", lambda b: b"x"])

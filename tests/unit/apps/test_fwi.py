@@ -40,6 +40,25 @@ def test_batches_of_shots_add_up(quick_options, tmp_path):
     assert torch.allclose(other_gradient, gradient, rtol=0, atol=1e-11 * float(gradient.abs().max()))
 
 
+@pytest.mark.parametrize(
+    ("levers", "limit"),
+    [
+        ({"checkpoint_segments": 4, "checkpoint_states": 2, "storage_mode": "cpu"}, 0.0),
+        ({"checkpoint_segments": "auto", "storage_mode": "disk", "storage_compression": "lossless"}, 0.0),
+        ({"storage_compression": "bf16"}, 2.0**-8),  # each kept value is off by half its last of 8 bits, at most
+    ],
+    ids=str,
+)
+def test_levers_of_memory_leave_the_gradient_as_it_is(quick_options, tmp_path, levers, limit):
+    problem, objective = _objective(quick_options, tmp_path)
+    _, pulled = _objective({**quick_options, **levers}, tmp_path)
+    loss, gradient = objective(torch.zeros_like(problem.start))
+    other_loss, other_gradient = pulled(torch.zeros_like(problem.start))
+    assert other_loss == loss
+    assert (other_gradient - gradient).norm() <= limit * gradient.norm()
+    assert torch.equal(other_gradient, gradient) == (limit == 0.0)
+
+
 def test_filtered_source_and_filtered_data_agree(quick_options, tmp_path):
     problem = load_problem(read_job(None, {**quick_options, "nt": 400, "dtype": "float64"}))
     band = make_band(problem, observed_records(problem, tmp_path), 10.0)

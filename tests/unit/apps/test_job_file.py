@@ -52,6 +52,12 @@ def test_defaults_demo_and_quick_are_sound_jobs():
         ("shots_per_iteration", "99", "there are 14 shots"),
         ("shots_per_iteration", "3", "all shots"),
         ("model", "none", "without a true model"),
+        ("checkpoint_segments", "few", "whole number"),
+        ("checkpoint_segments", -1, "0 for one"),
+        ("checkpoint_states", -1, "0 for all"),
+        ("history", "half", "one of full, interior"),
+        ("storage_mode", "tape", "one of device, cpu, disk"),
+        ("storage_compression", "gzip", "one of none, lossy"),
     ],
 )
 def test_a_wrong_value_names_key_value_rule_and_remedy(key, value, named):
