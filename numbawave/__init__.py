@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numbawave.history.codecs.compression import Compression
     from numbawave.survey.geometry import cell
     from numbawave.torch_bridge import checkpointing, wavelets
+    from numbawave.torch_bridge.plan import plan
     from numbawave.torch_bridge.propagators import Scalar, kernel_source, scalar
     from numbawave.torch_bridge.result import PropagatorOutput
     from numbawave.torch_bridge.snapshot import snapshots
@@ -43,6 +44,7 @@ __all__ = [
     "checkpointing",
     "equations",
     "kernel_source",
+    "plan",
     "scalar",
     "snapshots",
     "wavelets",
@@ -64,17 +66,21 @@ _HOMES = {
     "checkpointing": "numbawave.torch_bridge.checkpointing",
     "equations": "numbawave.equations",
     "kernel_source": "numbawave.torch_bridge.propagators",
+    "plan": "numbawave.torch_bridge.plan",
     "scalar": "numbawave.torch_bridge.propagators",
     "snapshots": "numbawave.torch_bridge.snapshot",
     "wavelets": "numbawave.torch_bridge.wavelets",
 }
+
+_MODULES = {"checkpointing", "equations", "wavelets"}
+"""Names that are their homes themselves."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'numbawave' has no attribute {name!r}")
     home = import_module(_HOMES[name])
-    value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
+    value = home if name in _MODULES else getattr(home, name)
     globals()[name] = value
     return value
 

@@ -81,9 +81,10 @@ class Ledger:
         """Bytes in a place at a moment."""
         return sum(b.bytes for b in self if b.place == place and b.first <= moment <= b.last)
 
-    def peak(self, place: Place) -> tuple[int, Moment]:
-        """The most bytes in a place, and when that is first so."""
-        return max(((self.bytes(place, moment), moment) for moment in Moment), key=lambda found: (found[0], -found[1]))
+    def peak(self, *places: Place) -> tuple[int, Moment]:
+        """The most bytes in some places together, and when that is first so."""
+        found = ((sum(self.bytes(place, moment) for place in places), moment) for moment in Moment)
+        return max(found, key=lambda peak: (peak[0], -peak[1]))
 
     def __str__(self) -> str:
         """A table: the largest buffers first, and the peak of each place."""

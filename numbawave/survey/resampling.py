@@ -140,6 +140,22 @@ def _like(window: Any, signal: Any, xp: Any) -> Any:
 def _check(step_ratio: int, freq_taper_frac: float, time_pad_frac: float) -> None:
     if not isinstance(step_ratio, int) or step_ratio < 1:
         raise InvalidValueError("step_ratio", step_ratio, "must be a positive integer", "use 1 to change nothing")
+    check_parts(freq_taper_frac, time_pad_frac)
+
+
+def check_parts(freq_taper_frac: float, time_pad_frac: float) -> None:
+    """Check what resampling tapers and pads.
+
+    Parameters
+    ----------
+    freq_taper_frac, time_pad_frac : float
+        See ``upsample``.
+
+    Raises
+    ------
+    InvalidValueError
+        If a part is outside [0, 1].
+    """
     for argument, part in (("freq_taper_frac", freq_taper_frac), ("time_pad_frac", time_pad_frac)):
         if not 0 <= part <= 1:
             raise InvalidValueError(argument, part, "must be between 0 and 1", "give a part, such as 0.1 for a tenth")

@@ -48,27 +48,41 @@ def check_layout(memory: AuxiliaryState, layout: dict[str, Any]) -> None:
                                     f"go on with the {name} of the run that you continue")  # fmt: skip
 
 
-def initial_state(run: Run, model_name: str, model: torch.Tensor, options: Options) -> dict[tuple[str, str], torch.Tensor]:
-    """Initial wavefields and memory variables on the padded grid, by what ``Propagation`` calls them."""
+def given_state(run: Run, model_name: str, model: torch.Tensor, options: Options) -> dict[str, torch.Tensor]:
+    """Initial wavefields and memory variables by the run's names, checked; wavefields with or without their layers."""
     parts, found = state_of(options), {}
     for inner, public in WAVEFIELDS.items():
         value = parts.get(public, getattr(options, public))
         if value is not None:
-            value = alike(public, value, model, model_name)
-            found["state", inner] = zero_pad(_with_layers(public, value, run), run.grid)
+            found[inner] = alike(public, value, model, model_name)
+            _check_shape(public, found[inner], run)
     memory = memory_of(options)
     for name, value in (memory.tensors if memory else {}).items():
-        found["state", name] = alike("initial_state", value, model, model_name)
+        found[name] = alike("initial_state", value, model, model_name)
     return found
 
 
-def _with_layers(name: str, value: torch.Tensor, run: Run) -> torch.Tensor:
-    """A wavefield on the grid with its layers, zero in them where only the model's grid is given."""
-    layered = [run.shots, *(axis.stop - axis.first for axis in run.grid.axes)]
-    bare = [run.shots, *(axis.cells for axis in run.grid.axes)]
-    if list(value.shape) == layered:
-        return value
-    if list(value.shape) != bare:
+def initial_state(run: Run, given: dict[str, torch.Tensor]) -> dict[tuple[str, str], torch.Tensor]:
+    """The state that was given, wavefields on the padded grid, by what ``Propagation`` calls it."""
+    wavefields = {n: zero_pad(_with_layers(value, run), run.grid) for n, value in given.items() if n in WAVEFIELDS}
+    return {("state", name): value for name, value in (given | wavefields).items()}
+
+
+def _shapes(run: Run) -> tuple[list[int], list[int]]:
+    """The shapes of a wavefield without and with layers."""
+    axes = run.grid.axes
+    return [run.shots, *(axis.cells for axis in axes)], [run.shots, *(axis.stop - axis.first for axis in axes)]
+
+
+def _check_shape(name: str, value: torch.Tensor, run: Run) -> None:
+    bare, layered = _shapes(run)
+    if list(value.shape) not in (bare, layered):
         rule = f"must be {bare} or, with layers, {layered}"
         raise InvalidValueError(name, f"shape {list(value.shape)}", rule, "give a value for every cell of every shot")
+
+
+def _with_layers(value: torch.Tensor, run: Run) -> torch.Tensor:
+    """A wavefield on the grid with its layers, zero in them where only the model's grid is given."""
+    if list(value.shape) == _shapes(run)[1]:
+        return value
     return torch.nn.functional.pad(value, [w for axis in reversed(run.grid.axes) for w in (axis.low, axis.high)])

@@ -25,8 +25,8 @@ from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
 from numbawave.torch_bridge.advice import adviser
 from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
-from numbawave.torch_bridge.continuation import check_layout, memory_of, state_of
-from numbawave.torch_bridge.levers import pull
+from numbawave.torch_bridge.continuation import check_layout, given_state, memory_of, state_of
+from numbawave.torch_bridge.levers import check_wanted, pull
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.space import space_of
 
@@ -47,6 +47,12 @@ class Prepared:
     widths : tuple of (int, int)
     receivers : int
         Receivers a shot.
+    state : dict of str to torch.Tensor
+        What was given of the initial state, by the run's names.
+    wanted : bool
+        Whether a model's gradient is asked for, so that the run keeps history.
+    layout : dict
+        What a run that continues this one must share.
     """
 
     run: Run
@@ -56,19 +62,9 @@ class Prepared:
     nt: int
     widths: tuple[tuple[int, int], ...]
     receivers: int
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        """What a run that continues this one must share."""
-        setup_, grid = self.run.setup, self.run.grid
-        return {
-            "equation": setup_.forward.name,
-            "shape": tuple(axis.cells for axis in grid.axes),
-            "pml_width": self.widths,
-            "accuracy": setup_.accuracy,
-            "internal_dt": self.time.internal_dt,
-            "shots": self.run.shots,
-        }
+    state: dict[str, torch.Tensor]
+    wanted: bool
+    layout: dict[str, Any]
 
 
 def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options) -> Prepared:
@@ -132,10 +128,24 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
     undo = setup(equation, ndim, accuracy, frozenset()) if options.history == "reconstruct" else None
     pull(run, options, undo)
     run.advice = adviser(run, options, undo)
-    prepared = Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1])
+    layout = _layout(run, widths, time)
     if memory is not None:
-        check_layout(memory, prepared.layout)
-    return prepared
+        check_layout(memory, layout)
+    state = given_state(run, first, models[first], options)
+    wanted = torch.is_grad_enabled() and any(model.requires_grad for model in models.values())
+    check_wanted(options, wanted)
+    return Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1], state, wanted, layout)
+
+
+def _layout(run: Run, widths: tuple[tuple[int, int], ...], time: TimeStep) -> dict[str, Any]:
+    return {
+        "equation": run.setup.forward.name,
+        "shape": tuple(axis.cells for axis in run.grid.axes),
+        "pml_width": widths,
+        "accuracy": run.setup.accuracy,
+        "internal_dt": time.internal_dt,
+        "shots": run.shots,
+    }
 
 
 def _highest_speed(argument: str, model: torch.Tensor, ndim: int) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from numbawave.errors import InvalidTypeError, InvalidValueError
+from numbawave.survey.resampling import check_parts
 from numbawave.survey.time_step import DEFAULT_COURANT_NUMBER
 
 
@@ -144,6 +145,7 @@ class Options:
         if interval != "internal" and (isinstance(interval, bool) or not isinstance(interval, int) or interval < 1):
             raise InvalidValueError("model_gradient_sampling_interval", interval, "is a whole number of steps, 1 or more",
                                     'give 1, or "internal" for every internal step')  # fmt: skip
+        check_parts(self.freq_taper_frac, self.time_pad_frac)
         self._check_levers()
         if self.nt is not None and (isinstance(self.nt, bool) or not isinstance(self.nt, int) or self.nt < 1):
             raise InvalidValueError("nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps")

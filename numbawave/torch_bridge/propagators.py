@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from typing import Any
 
 import torch
@@ -13,15 +12,17 @@ from tqdm import tqdm
 
 from numbawave.equations import EQUATIONS, SCALAR, Equation
 from numbawave.errors import InvalidValueError, NonFiniteError
+from numbawave.planning.ledger import Ledger
 from numbawave.survey.resampling import downsample, upsample
 from numbawave.torch_bridge.arrays import give_back
+from numbawave.torch_bridge.binding import Bound, bound, signature
 from numbawave.torch_bridge.continuation import WAVEFIELDS, initial_state
 from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.function import Propagation, release
-from numbawave.torch_bridge.levers import check_wanted, mask_of, masked, state_bytes
+from numbawave.torch_bridge.levers import mask_of, masked, state_bytes
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.padding import interior, replicate, zero_pad
-from numbawave.torch_bridge.result import AuxiliaryState, PropagatorOutput, RunInfo
+from numbawave.torch_bridge.result import AuxiliaryState, CallInfo, PropagatorOutput, RunInfo
 
 
 def propagate(
@@ -52,15 +53,14 @@ def propagate(
     prepared = prepare(equation, models, grid_spacing, dt, options)
     run, started = prepared.run, time.perf_counter()
     inputs = _inputs(equation, prepared, options)
-    wanted = torch.is_grad_enabled() and any(t.requires_grad for (kind, _), t in inputs.items() if kind == "parameter")
-    check_wanted(options, wanted)
     with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
         run.report = bar.update
-        outputs = Propagation.apply(run, wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
+        outputs = Propagation.apply(run, prepared.wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
         run.report = None
         release(run)
     results = _results(prepared, options, list(outputs))
-    info = _info(equation, prepared, options, wanted, time.perf_counter() - started)
+    kept, seconds = run.tape.store.kept_bytes if run.tape else 0, time.perf_counter() - started
+    info = RunInfo(**vars(call_info(prepared, options, run.ledger)), kept_bytes=kept, seconds=seconds)
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])
@@ -88,7 +88,7 @@ def _inputs(equation: Equation, prepared: Prepared, options: Options) -> dict[tu
             continue
         fine = upsample(prepared.amplitudes, ratio, torch, **options.resampling)
         found["amplitude", source.name] = fine.permute(2, 0, 1).reshape(run.steps, -1)
-    return found | initial_state(run, *next(iter(prepared.models.items())), options)
+    return found | initial_state(run, prepared.state)
 
 
 def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) -> dict[str, Any]:
@@ -111,16 +111,28 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
     return found
 
 
-def _info(equation: Equation, prepared: Prepared, options: Options, kept: bool, seconds: float) -> RunInfo:
+def call_info(prepared: Prepared, options: Options, ledger: Ledger) -> CallInfo:
+    """What a prepared call runs.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    options : Options
+    ledger : Ledger
+        The buffers of its run.
+
+    Returns
+    -------
+    CallInfo
+    """
     run, step = prepared.run, prepared.time
     size = run.dtype.itemsize * run.shots
-    history = run.slots * run.setup.channels * run.box.cells * size if kept else 0
+    history = run.slots * run.setup.channels * run.box.cells * size if prepared.wanted else 0
     model, coding = next(iter(prepared.models.values())), run.storage.compression
-    return RunInfo(equation.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt, run.shots,
-                   run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel, run.dtype.name,
-                   str(model.device), run.backend.name, options.history, run.storage.mode,
-                   coding.error if coding else "", history, run.tape.store.kept_bytes if run.tape else 0,
-                   state_bytes(run), seconds, run.ledger)  # fmt: skip
+    return CallInfo(run.setup.forward.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt,
+                    run.shots, run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel,
+                    run.dtype.name, str(model.device), run.backend.name, options.history, run.storage.mode,
+                    coding.error if coding else "", history, state_bytes(run), ledger)  # fmt: skip
 
 
 def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:
@@ -133,34 +145,15 @@ def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:
             raise NonFiniteError(name, "NaN or infinity", rule, remedy)
 
 
-def _signature(equation: Equation) -> inspect.Signature:
-    """The call's signature: the models, the grid, and every option with its default."""
-    kind = inspect.Parameter
-    leading = [kind(m.name, kind.POSITIONAL_OR_KEYWORD) for m in equation.models]
-    leading += [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in ("grid_spacing", "dt")]
-    trailing = [
-        kind(f.name, kind.KEYWORD_ONLY, default=f.default, annotation=f.type)
-        for f in fields(Options)
-        if f.default is not MISSING
-    ]
-    return inspect.Signature([*leading, *trailing], return_annotation=PropagatorOutput)
-
-
 def _propagator(equation: Equation) -> Callable[..., PropagatorOutput]:
     """An equation as a function."""
-    names = [model.name for model in equation.models]
 
     def call(*arguments: Any, **keywords: Any) -> PropagatorOutput:
-        given = call.__signature__.bind_partial(*arguments).arguments | keywords  # type: ignore[attr-defined]
-        missing = [name for name in (*names, "grid_spacing", "dt") if name not in given]
-        if missing:
-            raise InvalidValueError(missing[0], "missing", f"{equation.name} needs it", f"give {missing[0]}")
-        models = {name: given.pop(name) for name in names}
-        return propagate(equation, models, given.pop("grid_spacing"), given.pop("dt"), Options.of(given))
+        return propagate(*bound(equation, *arguments, **keywords))
 
     call.__name__ = call.__qualname__ = equation.name
     call.__module__ = __name__
-    call.__signature__ = _signature(equation)  # type: ignore[attr-defined]
+    call.__signature__ = signature(equation)  # type: ignore[attr-defined]
     call.__doc__ = _documentation(equation)
     return call
 
@@ -208,7 +201,11 @@ class Scalar(torch.nn.Module):
 
     def forward(self, dt: float, **options: Any) -> PropagatorOutput:
         """Propagate; see ``scalar``."""
-        return scalar(self.v, self.grid_spacing, dt, **(self.options | options))
+        return propagate(*self.bound(dt, **options))
+
+    def bound(self, dt: float, **options: Any) -> Bound:
+        """What ``forward`` runs."""
+        return bound(SCALAR, self.v, self.grid_spacing, dt, **(self.options | options))
 
 
 def kernel_source(

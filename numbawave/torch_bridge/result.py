@@ -32,8 +32,8 @@ class AuxiliaryState:
 
 
 @dataclass(frozen=True)
-class RunInfo:
-    """What really ran.
+class CallInfo:
+    """What a call runs, as known before it starts.
 
     Attributes
     ----------
@@ -54,12 +54,10 @@ class RunInfo:
         The levers; see ``Options``.
     storage_error : str
         What the coding of history guarantees; empty without one.
-    history_bytes, kept_bytes : int
-        The history of a segment as values, and what was kept of it; 0 without.
+    history_bytes : int
+        The history of a segment as values; 0 without.
     state_bytes : int
         What the wavefields and the layers' memory take.
-    seconds : float
-        Of the forward run, compilation included.
     ledger : Ledger
         Every buffer that the call and its backward pass take, declared before it started; ``print`` shows a table.
     """
@@ -82,10 +80,24 @@ class RunInfo:
     storage_mode: str
     storage_error: str
     history_bytes: int
-    kept_bytes: int
     state_bytes: int
-    seconds: float
     ledger: Ledger = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class RunInfo(CallInfo):
+    """What really ran.
+
+    Attributes
+    ----------
+    kept_bytes : int
+        What was kept of the history of a segment; 0 without.
+    seconds : float
+        Of the forward run, compilation included.
+    """
+
+    kept_bytes: int
+    seconds: float
 
 
 class PropagatorOutput(tuple[Any, ...]):

@@ -72,7 +72,7 @@ class Call:
     @classmethod
     def of(cls, propagator: Any, models: Sequence[Any], grid_spacing: Any, options: Mapping[str, Any]) -> Call:
         """What ``propagator(*models, grid_spacing, dt, **options)`` means; a module holds its models itself."""
-        equation = _equation(propagator)
+        equation = equation_of(propagator)
         names, rest = [model.name for model in equation.models], dict(options)
         if isinstance(propagator, torch.nn.Module):
             given = [*models, *(name for name in names if name in rest)]
@@ -98,7 +98,8 @@ class Call:
         return cls(equation, found, grid_spacing, rest, partial(function, **found, grid_spacing=grid_spacing))
 
 
-def _equation(propagator: Any) -> Equation:
+def equation_of(propagator: Any) -> Equation:
+    """The equation of a propagator: a function or a module of this package, or an equation's name."""
     for name, equation in EQUATIONS.items():
         module = getattr(propagators, name.title().replace("_", ""), ())
         if propagator is getattr(propagators, name) or isinstance(propagator, module):
@@ -149,9 +150,8 @@ class Segments:
     @property
     def interval(self) -> int:
         """The caller's steps between two that enter the model's gradient; 1 where none is wanted."""
-        wanted = torch.is_grad_enabled() and any(model.requires_grad for model in self.prepared.models.values())
         interval = self.options.model_gradient_sampling_interval
-        return int(interval) if wanted and interval != "internal" else 1
+        return int(interval) if self.prepared.wanted and interval != "internal" else 1
 
     def check(self, length: int) -> None:
         """Refuse what a segment of this length could not run."""
