@@ -11,9 +11,6 @@ from tests import simulator
 SPLIT_CELLS = 1500
 """Of the tests' grids some are smaller and some are larger: one kernel for all of a grid, and one for each region."""
 
-if simulated():  # before anything is printed: texts hold this number
-    importlib.import_module("numbawave.codegen.region").LANES = simulator.TILES[1][0]
-
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:

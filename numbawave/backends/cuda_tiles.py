@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from numbawave.codegen.region import LANES, POINTS, Region, regions
+from numbawave.codegen.region import Region, regions
 from numbawave.errors import InvalidValueError
 
 LARGEST = 65_535
@@ -24,8 +24,7 @@ SHAPES: dict[tuple[int, str], tuple[int, ...]] = {
     (3, "xyz"): (1, 4, 24),
     (3, "any"): (1, 2, 32),
 }
-"""By axes and region: threads of a block along each axis, slowest first, or planes of a thread that marches along the
-slowest; the fastest of those tried on an H200."""
+"""By axes and region: cells of a tile along each axis, slowest first; the fastest of those tried on an H200."""
 
 
 def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
@@ -34,16 +33,10 @@ def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
     return regions(program.axes, absorbing, split)
 
 
-def tile_of(region: Region, axes: tuple[str, ...]) -> tuple[list[int], list[int]]:
-    """Threads of a region's block along each axis, and cells of its tile."""
-    shape = list(SHAPES.get((len(axes), region.name), SHAPES[len(axes), "any"]))
-    if region.along == axes[-1]:
-        shape[-1] = LANES
-    threads = [
-        1 if axis == axes[0] and (region.march or len(axes) == 3) else size for axis, size in zip(axes, shape, strict=True)
-    ]
-    cells = [shape[0] if region.march else threads[0], *threads[1:]]
-    return threads, [size * POINTS if axis == region.along else size for axis, size in zip(axes, cells, strict=True)]
+def tile_of(region: Region, ndim: int) -> tuple[int, ...]:
+    """The tile of a region, see ``SHAPES``; only threads that march have several planes of a 3-D grid."""
+    shape = SHAPES.get((ndim, region.name), SHAPES[ndim, "any"])
+    return shape if region.march or ndim < 3 else (1, *shape[1:])
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
         If the grid has more cells along an axis than a launch can have blocks.
     """
     axes = run.grid.axes
-    threads, tile = tile_of(region, tuple(axis.name for axis in axes))
+    tile = tile_of(region, len(axes))
     integers: dict[str, int] = {}
     tiles = []
     for axis, size in zip(axes, tile, strict=True):
@@ -94,11 +87,8 @@ def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
     shots = max(1, min(groups, LARGEST // max(planes, 1)))
     integers |= {f"{slow}_tiles": planes, f"{slow}_planes": tile[0], "shot_step": shots}
     blocks = (tiles[-1], tiles[-2] if len(tiles) > 1 else 1, planes * shots)
-    return Shape(
-        blocks,
-        (threads[-1], threads[-2] if len(axes) > 1 else 1),
-        {name: np.uint64(value) for name, value in integers.items()},
-    )
+    threads = (tile[-1], 1 if len(tile) - region.march < 2 else tile[-2])
+    return Shape(blocks, threads, {name: np.uint64(value) for name, value in integers.items()})
 
 
 def shares(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -35,8 +35,7 @@ class Names:
     """What one printed module has used so far: constants, and the arrays and scalars of the function in hand.
 
     Along ``march``, if there is such an axis, a thread keeps values of its column: ``queued`` says which, by field, and
-    ``ahead`` which elements it reads one plane early, by what they are called. Of several points along ``repeated``, a
-    thread reads once what is ``steady``, by what it is called.
+    ``ahead`` which elements it reads one plane early, by what they are called.
     """
 
     axes: tuple[str, ...]
@@ -47,8 +46,6 @@ class Names:
     march: str | None = None
     queued: dict[str, set[int]] = field(default_factory=dict)
     ahead: dict[str, str] = field(default_factory=dict)
-    repeated: str | None = None
-    steady: dict[str, str] = field(default_factory=dict)
 
     def array(self, name: str) -> str:
         """Use an array argument."""
@@ -90,14 +87,6 @@ class Names:
         array, _, index = element.partition("[")
         name = "_".join([array, *re.findall(r"h(\d+)", index), "now"])
         self.ahead[name] = element
-        return name
-
-    def unmoved(self, element: str, axis: str, k: int) -> str:
-        """A profile's element, by the name under which a thread has it for all of its points if these share it."""
-        if self.repeated is None or axis == self.repeated:
-            return element
-        name = element.split("[")[0] + (f"_{axis}{'p' if k > 0 else 'm'}{abs(k)}" if k else "_here")
-        self.steady[name] = element
         return name
 
     def queue(self, form: Read, shift: Shift) -> str | None:
@@ -228,8 +217,7 @@ class Body:
             element = f"{name}[{self.names.offset('m', shift)}]"
             return element if any(shift) else self.names.early(element)
         k = shift[self.names.axes.index(factor.axis)]
-        element = f"{name}[{factor.axis}{f' {chr(43) if k > 0 else chr(45)} n{abs(k)}' if k else ''}]"
-        return self.names.unmoved(element, factor.axis, k)
+        return f"{name}[{factor.axis}{f' {chr(43) if k > 0 else chr(45)} n{abs(k)}' if k else ''}]"
 
 
 def signed(terms: list[str]) -> str:

@@ -19,24 +19,15 @@ class Region:
     cases : tuple of frozenset of str
     march : bool
         Whether threads march along the slowest axis.
-    along : str or None
-        The axis along which a thread takes ``POINTS`` points, see ``apart``.
     """
 
     name: str
     cases: tuple[Case, ...]
     march: bool = False
-    along: str | None = None
 
 
 MARCHING = {"interior"}
 """Regions where marching pays: elsewhere it takes registers that more threads need more."""
-
-LANES = 32
-"""Threads of a block along the fastest axis, and cells from one point of a thread to its next, where it has several."""
-
-POINTS = 4
-"""Points of a thread along one axis in slabs and edges: there most instructions reckon addresses."""
 
 
 def _name(case: Case) -> str:
@@ -49,22 +40,7 @@ def regions(axes: tuple[str, ...], absorbing: frozenset[str], split: bool) -> li
     cases = [frozenset(some) for size in range(len(slabs) + 1) for some in combinations(slabs, size)]
     if not split:
         return [Region("all", tuple(cases))]
-    return [_region(axes, case) for case in cases]
-
-
-def _region(axes: tuple[str, ...], case: Case) -> Region:
-    march = _name(case) in MARCHING and len(axes) > 1
-    plain = [axis for axis in axes if axis not in case]
-    return Region(_name(case), (case,), march, plain[-1] if case and plain else None)
-
-
-def apart(axes: tuple[str, ...], axis: str) -> int:
-    """Cells from one point of a thread to its next along an axis.
-
-    Along the fastest it is a block's width, so that threads side by side read cells side by side; and being a number in
-    the text, it lets the compiler reckon the addresses of all points at once.
-    """
-    return LANES if axis == axes[-1] else 1
+    return [Region(_name(case), (case,), _name(case) in MARCHING and len(axes) > 1) for case in cases]
 
 
 def asked(axes: tuple[str, ...], region: Region) -> list[str]:
@@ -85,8 +61,6 @@ def place(axes: tuple[str, ...], region: Region) -> list[str]:
     for axis, place in zip(reversed(axes), "xyz", strict=False):
         block, thread = f"index(cuda.blockIdx.{place})", f"index(cuda.threadIdx.{place})"
         at = "tile" if place == "z" else f"{block} * index(cuda.blockDim.{place}) + {thread}"
-        if axis == region.along:
-            at = f"{block} * n{POINTS * LANES} + {thread}" if axis == axes[-1] else f"({at}) * n{POINTS}"
         if region.march and axis == axes[0]:
             start = "tile" if place == "z" else block
             lines.append(f"{axis}_begin = {axis}_low + {start} * {axis}_planes")
@@ -96,11 +70,7 @@ def place(axes: tuple[str, ...], region: Region) -> list[str]:
         lines += [f"{axis} = {at} + {axis}_{first}"]
         if first == "first" and axis not in asked(axes, region):
             lines += [f"if {axis} >= {axis}_low:", f"{INDENT}{axis} += {axis}_high - {axis}_low"]
-        lines += [
-            f"if {axis} >= {axis}_{last}:",
-            f"{INDENT}return",
-            *([f"{axis}_begin = {axis}"] if axis == region.along else []),
-        ]
+        lines += [f"if {axis} >= {axis}_{last}:", f"{INDENT}return"]
     return [*lines, *(f"in_{axis} = {axis} < {axis}_low or {axis} >= {axis}_high" for axis in asked(axes, region))]
 
 

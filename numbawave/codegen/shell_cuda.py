@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import INDENT, indent, stage_comment, strides
 from numbawave.codegen.points import Task
-from numbawave.codegen.region import POINTS, Case, Region, apart, asked, place
+from numbawave.codegen.region import Case, Region, asked, place
 from numbawave.codegen.sweep import Store, sweep
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Stage
@@ -55,10 +55,9 @@ def sweep_kernel(
     """
     axes = names.axes
     names.march = axes[0] if region.march else None
-    names.repeated = region.along
     channels = [f"h{k} = (index(clock[1]) * channels + index({first_channel + k})) * shots * past"
                 for k in range(len(kept))] if use else []  # fmt: skip
-    bodies = [_shots(names, stage, case, kept, use, region.along) for case in region.cases]
+    bodies = [_shots(names, stage, case, kept, use) for case in region.cases]
     lines = [*_tick(tick), *place(axes, region), *channels]
     lines += ["keeping = clock[2] == 1"] if "some" in use else []
     for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
@@ -85,9 +84,7 @@ def sweep_kernel(
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(lines)])
 
 
-def _shots(
-    names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str], along: str | None
-) -> list[str]:
+def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:
     """A thread's work for every shot in one case."""
     axes, march = names.axes, names.march
     body = _point(names, stage, case, kept, use)
@@ -102,21 +99,14 @@ def _shots(
     inner += [f"j_{axis} = shot * ({_stride(axes, None, axis)}) + cell_{axis}" for axis in slabs]
     inner += ["p = shot * past + cell_past"] if " + p]" in text else []
     if march:
-        moves = [f"{index} += {move}" for index, move in _moves(axes, march, text)]
+        moves = [f"p += {_stride(axes, march, 'past')}"] if " + p]" in text else []
+        moves += [f"{axis} += {_stride(axes, march, slab)}" for axis, slab in _indices(text)]
         # A while loop: compilers then turn each index into a pointer that moves, which a range hides from them.
         inner += [*carried.before, f"while {march} < {march}_end:"]
         load = "\n".join(carried.load)
         further = f"further = {_stride(axes, march, 'past')} if {march} + n1 < {march}_end else n0"
         carry = [further, *carried.load] if "+ further]" in load else carried.load
         inner += indent([*carry, *body, *carried.shift, *moves, f"{march} += n1"])
-    elif along:
-        step = f"n{apart(axes, along)}"
-        moves = [f"{index} += {step if along == axes[-1] else move}" for index, move in _moves(axes, along, text)]
-        points = body
-        for _ in range(POINTS - 1):
-            points = [*body, f"{along} += {step}", f"if {along} < {along}_high:", *indent([*moves, *points])]
-        steady = [f"{name} = {element}" for name, element in names.steady.items()]
-        inner += [f"{along} = {along}_begin", *steady, *points]
     else:
         inner += body
     kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
@@ -254,12 +244,11 @@ def _flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
     return text
 
 
-def _moves(axes: tuple[str, ...], axis: str, text: str) -> list[tuple[str, str]]:
-    """Every index that the text uses, and how far it moves with a cell along an axis."""
-    slabs: dict[str, str | None] = {"p": "past"} if " + p]" in text else {}
-    slabs |= {"i": None} | {name: None for name in "mg" if f"[{name}" in text}
-    slabs |= {f"j_{other}": other for other in "zyx" if f"[j_{other}" in text}
-    return [(index, _stride(axes, axis, slab)) for index, slab in slabs.items()]
+def _indices(text: str) -> list[tuple[str, str | None]]:
+    """Every index that moves with the march, and the axis whose slabs alone its arrays keep."""
+    found: list[tuple[str, str | None]] = [("i", None)]
+    found += [(name, None) for name in "mg" if f"[{name}" in text]
+    return found + [(f"j_{axis}", axis) for axis in "zyx" if f"[j_{axis}" in text]
 
 
 def _stride(axes: tuple[str, ...], after: str | None, slab: str | None) -> str:

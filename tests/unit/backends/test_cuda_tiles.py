@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
-from numbawave.codegen.region import POINTS, Region
+from numbawave.codegen.region import Region
 from tests.contract.experiment import UPDATES, Case, Experiment
 
 SHAPES = {1: [(1,), (5,), (70,), (300,)], 2: [(1, 1), (4, 5), (21, 35), (40, 130)], 3: [(1, 1, 1), (2, 4, 5), (9, 20, 70)]}
@@ -40,8 +40,7 @@ def along(axis: Any, place: int, region: Region, shape: Shape) -> np.ndarray:
         planes = int(shape.integers[f"{axis.name}_planes"])
         columns = [range(low + k * planes, min(low + (k + 1) * planes, high)) for k in range(blocks)]
         return np.array([cell for column in columns for cell in column], int)
-    count = blocks * (shape.threads[place] if place < 2 else 1) * (POINTS if axis.name == region.along else 1)
-    cells = np.arange(count) + (axis.first if inside else low)
+    cells = np.arange(blocks * (shape.threads[place] if place < 2 else 1)) + (axis.first if inside else low)
     if len({axis.name in case for case in region.cases}) == 1 and inside:
         cells[cells >= low] += high - low
     return cells[cells < (stop if inside else high)]
