@@ -66,8 +66,12 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_fwi_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", nargs="?", help="a TOML file; its keys are the options below, with _ for -")
+    _add_job_options(parser)
     _add_run_options(parser)
+
+
+def _add_job_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", nargs="?", help="a TOML file; its keys are the options, with _ for -")
     for field in dataclasses.fields(Job):
         about = f"{field.metadata['about']} (default: {_shown(field.default)})"
         flag = "--" + field.name.replace("_", "-")
@@ -91,9 +95,23 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _fwi(options: argparse.Namespace) -> int:
+    return _invert(options.job, _chosen(options), options)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from .job_file import read_job
+
+    job = read_job(options.job, _chosen(options))
+    from .batch_plan import plan_batch  # torch is loaded only once the job is known to be sound
+
+    print(plan_batch(job).summary())
+    return 0
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, Any]:
+    """The keys of a job that options give."""
     given = vars(options)
-    chosen = {field.name: given[field.name] for field in dataclasses.fields(Job) if field.name in given}
-    return _invert(options.job, chosen, options)
+    return {field.name: given[field.name] for field in dataclasses.fields(Job) if field.name in given}
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -128,5 +146,6 @@ def _how_to_go_on(checkpoint: Path) -> str:
 COMMANDS: tuple[Command, ...] = (
     Command("demo", "invert the built-in 2-D model", _add_demo_options, _demo),
     Command("fwi", "invert a model or data given by a file or options", _add_fwi_options, _fwi),
+    Command("plan", "say what a batch of an inversion's shots would take, and run nothing", _add_job_options, _plan),
     Command("doctor", "check what this machine has, and say what mends the rest", _add_no_options, _doctor),
 )

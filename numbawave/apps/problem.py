@@ -72,24 +72,28 @@ class Problem:
         -------
         Tensor [n, receiver, time]
         """
+        records: Tensor = scalar(**self.call(velocity, chosen, wavelet, stride)).receiver_amplitudes
+        return records
+
+    def call(self, velocity: Tensor, chosen: Tensor, wavelet: Tensor, stride: int = 1) -> dict[str, Any]:
+        """The arguments by which `record`, with the same parameters, calls ``numbawave.scalar``."""
         n = len(chosen)
         # the bounds and the peak frequency, not each model and band, decide the time step and the absorbing
         # layer: otherwise observed and predicted records would differ by more than the model
-        records: Tensor = scalar(
-            velocity,
-            list(self.spacing),
-            self.dt,
-            source_amplitudes=wavelet.expand(n, 1, -1).contiguous(),
-            source_locations=self.shots[chosen][:, None],
-            receiver_locations=self.receivers.expand(n, -1, -1).contiguous(),
-            accuracy=self.job.accuracy,
-            pml_width=self.job.pml_width,
-            pml_freq=self.job.peak_frequency,
-            max_vel=self.job.vmax,
-            model_gradient_sampling_interval=stride,
+        return {
+            "v": velocity,
+            "grid_spacing": list(self.spacing),
+            "dt": self.dt,
+            "source_amplitudes": wavelet.expand(n, 1, -1).contiguous(),
+            "source_locations": self.shots[chosen][:, None],
+            "receiver_locations": self.receivers.expand(n, -1, -1).contiguous(),
+            "accuracy": self.job.accuracy,
+            "pml_width": self.job.pml_width,
+            "pml_freq": self.job.peak_frequency,
+            "max_vel": self.job.vmax,
+            "model_gradient_sampling_interval": stride,
             **self.levers,
-        ).receiver_amplitudes
-        return records
+        }
 
     @cached_property
     def levers(self) -> dict[str, Any]:
