@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numbawave.history.codecs.compression import Compression
     from numbawave.survey.geometry import cell
     from numbawave.torch_bridge import checkpointing, wavelets
+    from numbawave.torch_bridge.estimate import MemoryEstimate, estimate_memory
     from numbawave.torch_bridge.plan import plan
     from numbawave.torch_bridge.propagators import Scalar, kernel_source, scalar
     from numbawave.torch_bridge.result import PropagatorOutput
@@ -35,6 +36,7 @@ __all__ = [
     "EquationError",
     "InvalidTypeError",
     "InvalidValueError",
+    "MemoryEstimate",
     "NonFiniteError",
     "NumbawaveError",
     "PropagatorOutput",
@@ -43,6 +45,7 @@ __all__ = [
     "cell",
     "checkpointing",
     "equations",
+    "estimate_memory",
     "kernel_source",
     "plan",
     "scalar",
@@ -57,6 +60,7 @@ _HOMES = {
     "EquationError": "numbawave.errors",
     "InvalidTypeError": "numbawave.errors",
     "InvalidValueError": "numbawave.errors",
+    "MemoryEstimate": "numbawave.torch_bridge.estimate",
     "NonFiniteError": "numbawave.errors",
     "NumbawaveError": "numbawave.errors",
     "PropagatorOutput": "numbawave.torch_bridge.result",
@@ -65,6 +69,7 @@ _HOMES = {
     "cell": "numbawave.survey.geometry",
     "checkpointing": "numbawave.torch_bridge.checkpointing",
     "equations": "numbawave.equations",
+    "estimate_memory": "numbawave.torch_bridge.estimate",
     "kernel_source": "numbawave.torch_bridge.propagators",
     "plan": "numbawave.torch_bridge.plan",
     "scalar": "numbawave.torch_bridge.propagators",

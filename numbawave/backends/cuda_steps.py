@@ -11,6 +11,7 @@ import numpy as np
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.backends.cuda import LOADED, cuda, device_view, on, stream_of
+from numbawave.backends.cuda_layout import CudaLayout
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
 from numbawave.codegen.module_cache import load, one_process
 from numbawave.codegen.region import Region
@@ -24,20 +25,14 @@ Pair = tuple[int, int]
 SPLIT_CELLS = 400_000
 """From so many cells of all shots on, interior, slabs and edges have kernels of their own."""
 
-COPIED_CELLS = 1_000_000
-"""Cells of all copies of a gradient, at most."""
-
 FEW_STEPS = 6
 """Up to so many steps are launched one by one: making a graph would take longer."""
 
 
-class Cuda:
+class Cuda(CudaLayout):
     """Backend ``"cuda"``: printed kernels, a step of them replayed as a CUDA graph."""
 
-    name = "cuda"
     chunk = 20_000_000_000
-    align = 32
-    lanes = 1
 
     def loop(self, run: Any, direction: Direction, arrays: dict[str, Any], history: bool) -> Advance:
         """See ``Backend``."""
@@ -50,11 +45,6 @@ class Cuda:
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
         regions = {region.name: region for region in regions_of(run, program, split)}
         return Steps(run, program, module, regions, arrays, direction, history).advance
-
-    def copies(self, run: Any) -> int:
-        """See ``Backend``."""
-        groups = 0 if run.batched else min(run.shots, COPIED_CELLS // run.grid.cells)
-        return groups if groups > 1 else 0
 
     def coder(self, space: Any) -> Coder:
         """See ``Backend``."""

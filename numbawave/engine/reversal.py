@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -88,10 +89,21 @@ def unwind(run: Any, undo: Setup) -> None:
     EquationError
         If a step of the equation cannot be undone.
     """
-    run.undo = undo if undo.reverse else None
+    run.undo, run.inner_ring = (undo if undo.reverse else None), {}
+    run.ring_starts = [0, *accumulate(ring_sizes(run))]
+
+
+def ring_sizes(run: Any) -> list[int]:
+    """Cells of each array of ``around``, counted without listing them."""
+    shape, width, channels = core(run).shape, run.undo.halo, run.setup.channels
+    near = sum(2 * width * prod(shape[:k] + shape[k + 1 :]) for k in range(len(shape)))
+    return [near * run.shots] * len(run.undo.rings) + [(run.window.cells - prod(shape)) * channels * run.shots]
+
+
+def surround(run: Any) -> None:
+    """List the cells around a run's core, for its kernels."""
     ring, run.inner_ring = around(run)
     run.cells = run.cells | ring
-    run.ring_starts = [0, *accumulate(cells.size for cells in ring.values())]
 
 
 def _move(run: Any, grid: Domain) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
 from numbawave.engine.buffers import declare
 from numbawave.engine.march import March
-from numbawave.engine.reversal import Reversal, unwind
+from numbawave.engine.reversal import Reversal, surround, unwind
 from numbawave.engine.scaling import finish, gradients, start
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
@@ -95,7 +95,7 @@ class Run:
         self.space = self.space or HostMemory(self.dtype)
         self.schedule = self.schedule or uniform(self.steps, 1)
         self.window = self.window or self.grid.box("full")
-        if self.undo is not None and "around_0" not in self.cells:
+        if self.undo is not None and self.ring_starts == [0]:
             unwind(self, self.undo)
 
     @property
@@ -177,6 +177,8 @@ class Run:
             By recorded field ``[step, shot * receiver]``, and the final state.
         """
         self.ledger = declare(self, keep)
+        if keep and self.undo is not None and not self.inner_ring:
+            surround(self)
         arrays = self._ahead("forward", parameters, amplitudes, initial)
         march = March(self, "forward", arrays)
         if keep:

@@ -83,6 +83,11 @@ def plain_view(value: torch.Tensor) -> torch.Tensor:
         return value.detach().contiguous()
 
 
+def distinct(value: torch.Tensor) -> torch.Tensor:
+    """The tensor without repeats: one entry along each axis that was expanded."""
+    return value[tuple(slice(1) if step == 0 else slice(None) for step in value.stride())]
+
+
 def numpy_view(value: torch.Tensor) -> NDArray[Any]:
     """The tensor's own memory as a NumPy array; a copy where it lies on a device."""
     with outside_transforms():

@@ -24,7 +24,7 @@ from numbawave.survey.models import check_speed, extremes_are_fine
 from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
 from numbawave.torch_bridge.advice import adviser
-from numbawave.torch_bridge.arrays import DTYPES, alike, numpy_view, tensor
+from numbawave.torch_bridge.arrays import DTYPES, alike, distinct, numpy_view, tensor
 from numbawave.torch_bridge.continuation import check_layout, given_state, memory_of, state_of
 from numbawave.torch_bridge.levers import check_wanted, pull
 from numbawave.torch_bridge.options import Options
@@ -67,7 +67,9 @@ class Prepared:
     layout: dict[str, Any]
 
 
-def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options) -> Prepared:
+def prepare(
+    equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt: float, options: Options, elsewhere: Any = None
+) -> Prepared:
     """Check a call and lay out its run; nothing is propagated.
 
     Parameters
@@ -78,6 +80,8 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
     grid_spacing : float or sequence of float
     dt : float
     options : Options
+    elsewhere : tuple, optional
+        A backend and a space that the run is laid out for, but cannot run on; those of the models unless given.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
     first = equation.models[0].name
     models = {first: tensor(first, given[first])}
     models |= {m.name: alike(m.name, given[m.name], models[first], first) for m in equation.models[1:]}
-    backend = _backend(options.backend, models[first], first)
+    backend, space = elsewhere or (_backend(options.backend, models[first], first), space_of(models[first]))
     ndim = _ndim(options, grid_spacing, models[first])
     shape = _grid_shape(models, ndim)
     spacing = per_axis("grid_spacing", grid_spacing, ndim)
@@ -123,7 +127,7 @@ def prepare(equation: Equation, given: Mapping[str, Any], grid_spacing: Any, dt:
         _cells(setup_, grid, sources, receivers, shots, batched),
         batched,
         1 if interval == "internal" else int(interval) * time.step_ratio,
-        space=space_of(models[first]),
+        space=space,
     )
     undo = setup(equation, ndim, accuracy, frozenset()) if options.history == "reconstruct" else None
     pull(run, options, undo)
@@ -154,7 +158,9 @@ def _highest_speed(argument: str, model: torch.Tensor, ndim: int) -> float:
         bounds = torch.stack(torch.aminmax(model.detach())).tolist()
         if extremes_are_fine(*bounds):
             return float(bounds[1])
-    return check_speed(argument, numpy_view(model), ndim)[1]
+    once = numpy_view(distinct(model))
+    lowest, highest = float(once.min()), float(once.max())
+    return highest if extremes_are_fine(lowest, highest) else check_speed(argument, numpy_view(model), ndim)[1]
 
 
 def _number(argument: str, value: Any) -> float:
@@ -239,10 +245,7 @@ def _per_shot(name: str, model: torch.Tensor, ndim: int, shots: int) -> torch.Te
         return model
     if model.shape[0] not in (1, shots):
         raise InvalidValueError(
-            name,
-            f"{model.shape[0]} models",
-            f"there are {shots} shots",
-            "give one model, or one for each shot",
+            name, f"{model.shape[0]} models", f"there are {shots} shots", "give one model, or one for each shot"
         )
     return model[0] if model.shape[0] == 1 else model
 
@@ -264,7 +267,7 @@ def _amplitudes(options: Options, sources: Cells, model: torch.Tensor, name: str
             f"the source amplitudes have {nt} samples",
             "leave nt out, or pad the amplitudes",
         )
-    if not bool(torch.isfinite(amplitudes.detach()).all()):
+    if not bool(torch.isfinite(distinct(amplitudes.detach())).all()):
         shot, point, step = (int(k) for k in torch.nonzero(~torch.isfinite(amplitudes.detach()))[0])
         value = f"{float(amplitudes[shot, point, step])} at shot {shot}, source {point}, sample {step}"
         raise InvalidValueError("source_amplitudes", value, "amplitudes are finite", "mend this sample")

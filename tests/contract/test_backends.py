@@ -90,7 +90,7 @@ def test_fewer_copies_of_a_gradient_than_shots_equal_the_oracle(
     case: Case, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment = Experiment(replace(case, shots=5, steps=3))
-    monkeypatch.setattr("numbawave.backends.cuda_steps.COPIED_CELLS", groups * experiment.run.grid.cells)
+    monkeypatch.setattr("numbawave.backends.cuda_layout.COPIED_CELLS", groups * experiment.run.grid.cells)
     assert_oracles(experiment)
 
 
