@@ -145,7 +145,8 @@ def test_calls_in_turn_replay_the_graphs_that_they_have(monkeypatch: pytest.Monk
     torch.cuda.synchronize()
     before = len(made)
     for call, other, nt in zip(calls, others, lengths, strict=True):
-        assert_same(outcome(call), outcome(other), tolerance.steps("f8", nt))  # and keep nothing: it would take other memory
+        # Nothing of a call is kept here: the next one would take other memory.
+        assert_same(outcome(call), outcome(other), tolerance.steps("f8", nt))
 
     assert before > 0
     assert len(made) == before
