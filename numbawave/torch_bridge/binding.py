@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from numbawave.equations import Equation
-from numbawave.errors import InvalidValueError
+from numbawave.errors import InvalidTypeError, InvalidValueError
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.result import PropagatorOutput
 
@@ -57,10 +57,14 @@ def bound(equation: Equation, /, *arguments: Any, **keywords: Any) -> Bound:
     Raises
     ------
     InvalidValueError, InvalidTypeError
-        If an argument is missing, unknown or cannot be an option.
+        If an argument is missing, unknown, given twice or cannot be an option.
     """
     names = [model.name for model in equation.models]
-    given = signature(equation).bind_partial(*arguments).arguments | keywords
+    given = signature(equation).bind_partial(*arguments).arguments
+    for name in given.keys() & keywords.keys():
+        rule = f"{name} is given already, by its place or by the module that holds it"
+        raise InvalidTypeError(name, "given twice", rule, "leave one of them out")
+    given |= keywords
     missing = [name for name in (*names, "grid_spacing", "dt") if name not in given]
     if missing:
         raise InvalidValueError(missing[0], "missing", f"{equation.name} needs it", f"give {missing[0]}")

@@ -164,6 +164,16 @@ def test_a_run_that_overflows_is_an_error(backend: str) -> None:
     assert not torch.isfinite(run(call, source_amplitudes=large, check_output_finite=False).wavefield_0).all()
 
 
+@pytest.mark.parametrize("argument", ["v", "grid_spacing"])
+def test_an_argument_given_twice_is_refused_by_name(argument: str) -> None:
+    call = small(2)
+    places, twice = [call.pop(name) for name in ("v", "grid_spacing", "dt")], {argument: small(2)[argument]}
+    with pytest.raises(numbawave.InvalidTypeError, match=f"^{argument} = given twice: .* Remedy: leave"):
+        numbawave.scalar(*places, **call, **twice)
+    with pytest.raises(numbawave.InvalidTypeError, match=f"^{argument} = given twice: .* Remedy: leave"):
+        numbawave.Scalar(*places[:2])(places[2], **call, **twice)
+
+
 @pytest.mark.parametrize("equation", EQUATIONS)
 def test_a_missing_model_is_named(equation: str) -> None:
     first = EQUATIONS[equation].models[0].name
