@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidValueError, StorageError
+from ..torch_bridge.options import REGIONS
 from .job import Job
 
 OPTIMISERS = ("adam", "lbfgs", "sgd")
@@ -63,7 +64,7 @@ def _read_toml(path: str) -> dict[str, Any]:
 Rule = tuple[str, Callable[[Any], bool], str, str]
 
 WORDS = {
-    "history": ("full", "interior", "reconstruct"),
+    "history": REGIONS,
     "storage_mode": ("device", "cpu", "disk"),
     "storage_compression": ("none", "lossy", "lossless", "bf16", "int8"),
 }

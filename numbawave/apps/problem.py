@@ -3,7 +3,6 @@
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -95,7 +94,7 @@ class Problem:
             **self.levers,
         }
 
-    @cached_property
+    @property
     def levers(self) -> dict[str, Any]:
         """The levers of memory, as a propagator takes them."""
         job = self.job

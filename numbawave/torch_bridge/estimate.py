@@ -19,7 +19,7 @@ from numbawave.survey.time_step import DEFAULT_COURANT_NUMBER
 from numbawave.torch_bridge.arrays import DTYPES
 from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.options import Options
-from numbawave.torch_bridge.plan import Memory
+from numbawave.torch_bridge.plan import Memory, table
 from numbawave.torch_bridge.segments import equation_of, whole_number
 from numbawave.torch_bridge.space import DeviceTensors
 
@@ -92,9 +92,7 @@ class MemoryEstimate:
         lines = [f"{name}: {size / 1e6:.3f} MB" for name, size in shown if size]
         if self.stored_bytes_bound:
             lines += [f"history that is moved away: {self.stored_bytes_bound / 1e6:.3f} MB at most{saves}"]
-        lines += ["", str(self.buffers)]
-        lines += [] if self.device_bytes else ['"device" is where the model lies: here the host']
-        return "\n".join(lines)
+        return "\n".join([*lines, "", *table(self.buffers, self.device_bytes)])
 
     def __str__(self) -> str:
         return self.summary()

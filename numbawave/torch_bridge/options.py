@@ -11,6 +11,9 @@ from numbawave.errors import InvalidTypeError, InvalidValueError
 from numbawave.survey.resampling import check_parts
 from numbawave.survey.time_step import DEFAULT_COURANT_NUMBER
 
+REGIONS = ("full", "interior", "reconstruct")
+"""What ``history`` may be."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -151,9 +154,8 @@ class Options:
             raise InvalidValueError("nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps")
 
     def _check_levers(self) -> None:
-        regions = ("full", "interior", "reconstruct")
-        if self.history not in regions:
-            raise InvalidValueError("history", self.history, f"is one of {', '.join(regions)}", "choose one of these")
+        if self.history not in REGIONS:
+            raise InvalidValueError("history", self.history, f"is one of {', '.join(REGIONS)}", "choose one of these")
         least = {"checkpoint_segments": 1, "checkpoint_states": 0}
         for name, low in least.items():
             value = getattr(self, name)

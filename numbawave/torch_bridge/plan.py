@@ -47,6 +47,22 @@ class Memory:
         return cls(*device, *host, *buffers.peak("disk"), buffers)
 
 
+def table(buffers: Ledger, device_bytes: int) -> list[str]:
+    """A ledger's table, and what "device" means in it where nothing lies on one.
+
+    Parameters
+    ----------
+    buffers : Ledger
+    device_bytes : int
+        The peak on a device; 0 where the models lie on the host.
+
+    Returns
+    -------
+    list of str
+    """
+    return [str(buffers), *([] if device_bytes else ['"device" is where the model lies: here the host'])]
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a call would run, and what that takes.
@@ -78,9 +94,7 @@ class Plan:
         for place in ("device", "host", "disk"):
             most, moment = getattr(memory, f"{place}_bytes"), getattr(memory, f"{place}_moment")
             lines += [f"{place}: {most / 1e6:.3f} MB at most, {moment.name.lower()}"] if most else []
-        lines += ["", str(memory.buffers)]
-        lines += [] if memory.device_bytes else ['"device" is where the model lies: here the host']
-        return "\n".join(lines)
+        return "\n".join([*lines, "", *table(memory.buffers, memory.device_bytes)])
 
 
 def plan(propagator: Any, /, *arguments: Any, **keywords: Any) -> Plan:
