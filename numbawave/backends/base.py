@@ -21,6 +21,9 @@ class Coder(Protocol):
     def decode(self, codes: Any, coding: str, scales: Any, values: Any) -> None:
         """Overwrite values."""
 
+    def close(self) -> None:
+        """Forget the arrays."""
+
 
 class Backend(Protocol):
     """Runs programs over named arrays.

@@ -64,3 +64,6 @@ class CpuCoder:
 
     encode = staticmethod(encode)
     decode = staticmethod(decode)
+
+    def close(self) -> None:
+        """See ``Coder``."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from numbawave.backends.cuda import LOADED, Converted, cuda, device_view, on, stream_of
-from numbawave.codegen.coding import BLOCK, CODES, ROWS, WORDS, cuda_text
+from numbawave.backends.cuda import LOADED, Converted, address, cuda, device_view, on, stream_of
+from numbawave.codegen.coding import BLOCK, ROWS, WORDS, cuda_text
 from numbawave.codegen.module_cache import load, one_process
 
 MOST_BLOCKS = 1 << 14
@@ -18,64 +19,54 @@ MOST_BLOCKS = 1 << 14
 THREADS = 256
 
 
-def encode(values: Any, coding: str, codes: Any, scales: Any, device: int | None, stream: Any) -> None:
-    """Queue the quantisation of values.
+class CudaCoder:
+    """See ``Coder``.
 
     Parameters
     ----------
-    values : tensor [size] of float32 or float64
-        Contiguous, on the device; an array of the host in Numba's simulator.
-    coding : {"bf16", "int8"}
-    codes : tensor [size]
-        Of the dtype that ``codegen.coding.CODES`` names, or another one as wide; is overwritten.
-    scales : tensor [scale_count(coding, size)] or None
-        Of the values' dtype; is overwritten. None for "bf16".
-    device : int or None
-        None in the simulator.
-    stream : stream
-        As kernels are launched on.
+    space : Space
+        Whose arrays are coded, on its caller's current stream: tensors of a device, or arrays in Numba's simulator.
+        Codes are of the dtype that ``codegen.coding.CODES`` names, or of another one as wide.
     """
-    real = str(values.dtype).removeprefix("torch.")
-    if coding == "bf16":
-        arrays = [_words(values, WORDS[real]), _words(codes, CODES[coding])]
-        _launch(real, "encode_bf16", arrays, values.shape[0], device, stream)
-    else:
-        arrays = [device_view(values), device_view(codes), device_view(scales)]
-        _launch(real, "encode_int8", arrays, values.shape[0], device, stream)
 
+    def __init__(self, space: Any) -> None:
+        self.space = space
+        self._known: dict[tuple[Any, ...], list[Any]] = {}
 
-def decode(codes: Any, coding: str, scales: Any, values: Any, device: int | None, stream: Any) -> None:
-    """Queue the way back.
+    def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
+        """See ``Coder``."""
+        self._launch(f"encode_{coding}", values, [values, codes] if coding == "bf16" else [values, codes, scales])
 
-    Parameters
-    ----------
-    codes, coding, scales, device, stream
-        See ``encode``.
-    values : tensor [size] of float32 or float64
-        Is overwritten.
-    """
-    real = str(values.dtype).removeprefix("torch.")
-    if coding == "bf16":
-        arrays = [_words(codes, CODES[coding]), _words(values, WORDS[real])]
-    else:
-        arrays = [device_view(codes), device_view(scales), device_view(values)]
-    _launch(real, f"decode_{coding}", arrays, values.shape[0], device, stream)
+    def decode(self, codes: Any, coding: str, scales: Any, values: Any) -> None:
+        """See ``Coder``."""
+        self._launch(f"decode_{coding}", values, [codes, values] if coding == "bf16" else [codes, scales, values])
 
+    def close(self) -> None:
+        """See ``Coder``."""
+        self._known.clear()
 
-def _launch(real: str, title: str, arrays: list[Any], size: int, device: int | None, stream: Any) -> None:
-    if not size:
-        return
-    module = _module(real)
-    kernel = getattr(module, title)
-    threads: tuple[int, ...] = (BLOCK, ROWS) if title == "encode_int8" else (THREADS,)
-    blocks = min(-(-size // int(np.prod(threads))), MOST_BLOCKS)
-    with on(device):
-        if (kernel_name := f"{module.__name__}.{title}", device) in LOADED:
-            kernel[blocks, threads, stream](*arrays)
-        else:
-            with one_process(module):
-                kernel[blocks, threads, stream](*arrays)
-            LOADED.add((kernel_name, device))
+    def _launch(self, title: str, values: Any, arrays: list[Any]) -> None:
+        size, real = values.shape[0], str(values.dtype).removeprefix("torch.")
+        if not size:
+            return
+        key = title, size, *map(address, arrays)
+        if key not in self._known:
+            self._known[key] = [
+                device_view(array)
+                if title.endswith("int8")
+                else _words(array, WORDS[real] if array is values else "uint16")
+                for array in arrays
+            ]
+        module, threads = _module(real), (BLOCK, ROWS) if title == "encode_int8" else (THREADS,)
+        kernel, device, stream = getattr(module, title), self.space.device, stream_of(self.space)
+        queue = kernel[min(-(-size // prod(threads)), MOST_BLOCKS), threads, stream]
+        with on(device):
+            if (name := f"{module.__name__}.{title}", device) in LOADED:
+                queue(*self._known[key])
+            else:
+                with one_process(module):
+                    queue(*self._known[key])
+                LOADED.add((name, device))
 
 
 @lru_cache(maxsize=2)
@@ -89,24 +80,3 @@ def _words(array: Any, dtype: str) -> Any:
     if isinstance(array, np.ndarray):
         return flat.view(dtype)
     return Converted(cuda.as_cuda_array(flat.detach(), sync=False).view(np.dtype(dtype)))
-
-
-class CudaCoder:
-    """See ``Coder``.
-
-    Parameters
-    ----------
-    space : Space
-        Whose arrays are coded, on its caller's current stream.
-    """
-
-    def __init__(self, space: Any) -> None:
-        self.space = space
-
-    def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
-        """See ``Coder``."""
-        encode(values, coding, codes, scales, self.space.device, stream_of(self.space))
-
-    def decode(self, codes: Any, coding: str, scales: Any, values: Any) -> None:
-        """See ``Coder``."""
-        decode(codes, coding, scales, values, self.space.device, stream_of(self.space))

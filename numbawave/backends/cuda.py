@@ -83,6 +83,11 @@ class Converted(cuda.In):  # type: ignore[name-defined]
         return self.argument
 
 
+def address(array: Any) -> int:
+    """Where an array begins."""
+    return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data_ptr())
+
+
 def device_view(array: Any) -> Any:
     """An array as kernels take it."""
     flat = array.reshape(-1)

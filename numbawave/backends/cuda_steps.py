@@ -10,7 +10,7 @@ import numpy as np
 
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
-from numbawave.backends.cuda import LOADED, cuda, device_view, on, stream_of
+from numbawave.backends.cuda import LOADED, address, cuda, device_view, on, stream_of
 from numbawave.backends.cuda_layout import CudaLayout
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
 from numbawave.codegen.module_cache import load, one_process
@@ -86,13 +86,13 @@ class Launch:
     @property
     def mark(self) -> tuple[Any, ...]:
         """All that tells this launch from others: two of one mark do the same."""
-        given = ((_address(value), _size(value)) if _is_array(value) else value.item() for value in self.arguments)
+        given = ((address(value), _size(value)) if _is_array(value) else value.item() for value in self.arguments)
         return self.kernel, self.shape.blocks, self.shape.threads, self.group, *given
 
     def _taken(self, value: Any) -> Any:
         if not _is_array(value):
             return value
-        place = _address(value)
+        place = address(value)
         if place not in self.views:
             self.views[place] = device_view(value)
         return self.views[place]
@@ -149,7 +149,7 @@ class Steps:
         self.views: dict[int, Any] = {}
         self.halves: list[list[Launch]] = []
         self.marks: dict[Pair, tuple[Any, ...]] = {}
-        self.home = {name: _address(array) for name, array in arrays.items()}
+        self.home = {name: address(array) for name, array in arrays.items()}
         self.next: Pair | None = None
 
     def advance(self, first: int, last: int) -> None:
@@ -183,7 +183,7 @@ class Steps:
     def _turn(self) -> int:
         """0 where every field's array is the one that it was at first, 1 where it is that of its other buffer."""
         rotating = [name for stage in self.program.stages for name in stage.rotating]
-        moved = any(_address(self.arrays[name]) != self.home[name] for name in rotating)
+        moved = any(address(self.arrays[name]) != self.home[name] for name in rotating)
         return int(moved if rotating else self.next is not None and self.next[1])
 
     @staticmethod
@@ -228,7 +228,7 @@ class Steps:
 
     def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
         arrays = {name: names[name] for name in _arguments(what) if name in names}
-        places = {name: _address(array) for name, array in arrays.items()}
+        places = {name: address(array) for name, array in arrays.items()}
         values = self.values | shape.integers | arrays
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
@@ -238,10 +238,6 @@ class Steps:
 def _arguments(what: Any) -> tuple[str, ...]:
     function = getattr(what, "py_func", None) or what.fn
     return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
-
-
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data_ptr())
 
 
 def _is_array(value: Any) -> bool:

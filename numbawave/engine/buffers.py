@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from numbawave.engine.reversal import inner_grid, undone_at_once
+from numbawave.history.states import States
 from numbawave.planning.ledger import Buffer, Ledger, Moment
 
 FORWARD, BACKWARD = Moment.FORWARD, Moment.BACKWARD
@@ -71,9 +72,13 @@ def _kept(run: Any) -> Iterator[Buffer]:
         for parameter in run.undo.forward.parameters:
             yield Buffer(f"undo.{parameter.name}", _model(run, grid), real, first=BACKWARD)
     if run.schedule.states:
-        size = sum(prod(end.stop - end.start for end in where) for _, where in run.state_views())
-        place = run.storage.place(run.space.device is not None)
-        yield Buffer("states", (run.shots, size), run.dtype.name, place, copies=run.schedule.states)
+        on_device = run.space.device is not None
+        boxes = [tuple(end.stop - end.start for end in where) for _, where in run.state_views()]
+        place = run.storage.place(on_device)
+        yield Buffer("states", (run.shots, sum(map(prod, boxes))), real, place, copies=run.schedule.states)
+        if place != "device":
+            for need in States.buffers([(run.shots, *box) for box in boxes], real, on_device):
+                yield Buffer(need.name, need.shape, need.dtype, need.place, copies=need.copies)
 
 
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:

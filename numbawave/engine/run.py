@@ -22,7 +22,7 @@ from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
 from numbawave.engine.tape import Tape
 from numbawave.grid.domain import Box, Domain
-from numbawave.history.base import Slots, Store
+from numbawave.history.base import Slots
 from numbawave.history.storage import Storage
 from numbawave.planning.ledger import Ledger
 from numbawave.stencil.form import Field
@@ -182,14 +182,14 @@ class Run:
         arrays = self._ahead("forward", parameters, amplitudes, initial)
         march = March(self, "forward", arrays)
         if keep:
-            self.tape = Tape(self.schedule, self._store(), self.storage.states(self.space))
+            self.tape = self._new_tape()
             arrays |= self._written()
             self.tape.forward(march)
         else:
             march.go(0, self.steps, history=False)
         return {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}, march.state
 
-    def _store(self) -> Store:
+    def _new_tape(self) -> Tape:
         run = weakref.proxy(self)  # a store that held its run would stay, with its file, until garbage is collected
 
         def make(name: str) -> Any:
@@ -197,7 +197,8 @@ class Run:
 
         slots = self.slots_of if self.undo is None else self.ring_of
         kept = self.storage.store(slots, self.space, self.backend, make)
-        return kept if self.undo is None else Reversal(self, kept)
+        store = kept if self.undo is None else Reversal(self, kept)
+        return Tape(self.schedule, store, self.storage.states(self.space, make))
 
     def _written(self) -> Arrays:
         """What steps forward write for those back."""

@@ -59,15 +59,6 @@ class Space(Protocol):
     def own(self, values: Any) -> Any:
         """A contiguous copy."""
 
-    def on_host(self, array: Any) -> NDArray[Any]:
-        """The array, or a copy of it, in the host's memory."""
-
-    def host_like(self, array: Any) -> NDArray[Any]:
-        """A contiguous array of its shape in the host's memory."""
-
-    def fill(self, array: Any, values: NDArray[Any]) -> None:
-        """Overwrite an array with one of the host's."""
-
     def contiguous(self, values: Any) -> Any:
         """The same array, or a contiguous copy if it is not; of the run's dtype."""
 
@@ -137,18 +128,6 @@ class HostMemory:
     def own(self, values: Any) -> NDArray[Any]:
         """See ``Space``."""
         return np.array(values, self.dtype, order="C")
-
-    def on_host(self, array: NDArray[Any]) -> NDArray[Any]:
-        """See ``Space``."""
-        return array
-
-    def host_like(self, array: NDArray[Any]) -> NDArray[Any]:
-        """See ``Space``."""
-        return np.empty(array.shape, array.dtype)
-
-    def fill(self, array: NDArray[Any], values: NDArray[Any]) -> None:
-        """See ``Space``."""
-        array[...] = values
 
     def contiguous(self, values: Any) -> NDArray[Any]:
         """See ``Space``."""

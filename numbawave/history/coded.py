@@ -63,6 +63,7 @@ class Coded(Plain):
     def close(self) -> None:
         """See ``Store``."""
         self._arrays.clear()
+        self.coder.close()
 
     def _array(self, name: str) -> Any:
         if name not in self._arrays:

@@ -16,7 +16,8 @@ from numbawave.errors import InvalidTypeError, InvalidValueError, StorageError
 from numbawave.history.base import Make, Need, Slots, Store, Whole
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.coded import Coded
-from numbawave.history.shelf import Disk, Memory, Shelf
+from numbawave.history.media import File, Rooms
+from numbawave.history.shelf import Shelf
 from numbawave.history.states import States
 from numbawave.history.streamed import Streamed
 
@@ -89,20 +90,20 @@ class Storage:
             assert coding is not None
             return Coded(slots, backend.coder(space), coding.quantiser, make)
         self._check_room(slots)
-        shelf: Shelf = Memory(coding) if self.mode == "cpu" else Disk(self.path, coding)
+        shelf = Shelf(Rooms() if self.mode == "cpu" else File(self.path), coding)
         return Streamed(slots, space, backend.coder(space), coding, shelf, make)
 
-    def states(self, space: Any) -> States:
+    def states(self, space: Any, make: Make) -> States:
         """Where a run's states are kept."""
-        if self.mode == "disk":
-            return States(space, Disk(self.path, None))
-        return States(space, Memory(None) if self.mode == "cpu" and space.device is not None else None)
+        if self.place(space.device is not None) == "device":
+            return States(space, None, make)
+        return States(space, Shelf(File(self.path) if self.mode == "disk" else Rooms()), make)
 
     def _check_room(self, slots: Slots) -> None:
         """Whether the history of a segment fits, with nothing saved by blosc2."""
         needed = slots.most * coded_bytes(self.compression, slots.size, slots.real)
         if self.mode == "disk":
-            folder = os.fspath(self.path) if self.path is not None else Disk.default()
+            folder = os.fspath(self.path) if self.path is not None else File.default()
             free = shutil.disk_usage(folder).free if os.path.isdir(folder) else None
             argument, what = "storage_path", f"{folder} with {_giga(free)} free"
         else:

@@ -108,23 +108,6 @@ class DeviceTensors:
         """See ``Space``."""
         return values.clone(memory_format=torch.contiguous_format)
 
-    def on_host(self, array: torch.Tensor) -> NDArray[Any]:
-        """See ``Space``."""
-        found = self.host_like(array)
-        for there, part in zip(torch.from_numpy(found), array, strict=True):
-            there.copy_(part)  # shot by shot: what is not contiguous goes through a copy on the device
-        return found
-
-    def host_like(self, array: torch.Tensor) -> NDArray[Any]:
-        """See ``Space``."""
-        found: NDArray[Any] = torch.empty(array.shape, dtype=array.dtype).numpy()
-        return found
-
-    def fill(self, array: torch.Tensor, values: NDArray[Any]) -> None:
-        """See ``Space``."""
-        for part, there in zip(array, torch.from_numpy(values), strict=True):
-            part.copy_(there)
-
     def contiguous(self, values: torch.Tensor) -> torch.Tensor:
         """See ``Space``."""
         return values.to(self.dtype).contiguous()

@@ -1,9 +1,8 @@
-"""The door to blosc2: pieces of arrays to checked bytes, and back."""
+"""The door to blosc2: pieces of arrays to bytes, and back."""
 
 from __future__ import annotations
 
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,6 @@ from numbawave.history.codecs.compression import Compression, Shuffle
 MOST_BYTES = 2**31 - 1 - 32
 """Of a piece: blosc2 counts in 32 bits, and adds up to 32 bytes."""
 
-CHECKSUM_BYTES = 4
 LEAST_BYTES = 32
 """Of a chunk: its header."""
 
@@ -36,7 +34,7 @@ def compress(array: NDArray[Any], compression: Compression) -> bytes:
     Returns
     -------
     bytes
-        A checksum (CRC-32) and a blosc2 chunk, which has none of its own.
+        A blosc2 chunk, which has no checksum.
 
     Raises
     ------
@@ -65,16 +63,16 @@ def compress(array: NDArray[Any], compression: Compression) -> bytes:
     except (RuntimeError, ValueError) as error:
         remedy = "give more memory, or use storage_compression=False"
         raise BackendError("storage_compression", compression, f"blosc2 failed ({error})", remedy) from error
-    return zlib.crc32(chunk).to_bytes(CHECKSUM_BYTES, "little") + bytes(chunk)
+    return bytes(chunk)
 
 
-def decompress(data: bytes | memoryview, out: NDArray[Any]) -> None:
+def decompress(data: Any, out: NDArray[Any]) -> None:
     """Bring back one piece; may run in many threads at once.
 
     Parameters
     ----------
-    data : bytes or memoryview
-        What ``compress`` gave, whole.
+    data : buffer
+        What ``compress`` gave, whole: a checksum over it is the caller's.
     out : ndarray
         Of the piece's size in bytes, C-contiguous; is overwritten, unless an error is raised before.
 
@@ -90,20 +88,17 @@ def decompress(data: bytes | memoryview, out: NDArray[Any]) -> None:
     _check(out)
     if not out.flags.writeable:
         raise InvalidValueError("out", f"{out.shape} {out.dtype}", "can be written", "give an array of your own")
-    view = memoryview(data)
-    chunk = view[CHECKSUM_BYTES:]
+    chunk = memoryview(data)
     if len(chunk) < LEAST_BYTES:
-        raise _damaged(view, f"{len(view)} bytes are fewer than any compressed piece has")
-    if zlib.crc32(chunk) != int.from_bytes(view[:CHECKSUM_BYTES], "little"):
-        raise _damaged(view, "the checksum does not agree: it is damaged or incomplete")
+        raise _damaged(chunk, f"{len(chunk)} bytes are fewer than any compressed piece has")
     blosc2 = _package()
     size, held, _ = blosc2.get_cbuffer_sizes(chunk)
     if held != len(chunk) or size != out.nbytes:
-        raise _damaged(view, f"it holds {size} bytes in {held}, wanted are {out.nbytes} in {len(chunk)}")
+        raise _damaged(chunk, f"it holds {size} bytes in {held}, wanted are {out.nbytes} in {len(chunk)}")
     try:
         blosc2.decompress2(chunk, out, nthreads=1)
     except (RuntimeError, ValueError) as error:
-        raise _damaged(view, f"blosc2 cannot read it ({error})") from error
+        raise _damaged(chunk, f"blosc2 cannot read it ({error})") from error
 
 
 class _Switch:

@@ -43,7 +43,7 @@ def test_lossless_is_bit_equal(dtype: str, codec: Codec, shuffle: Shuffle) -> No
 def test_small_and_random_pieces_come_back(rng: np.random.Generator, size: int) -> None:
     array = rng.standard_normal(size).astype("float32")
     data = blosc.compress(array, LOSSLESS)
-    assert len(data) <= array.nbytes + blosc.CHECKSUM_BYTES + 32
+    assert len(data) <= array.nbytes + 32
     assert np.array_equal(there_and_back(array, LOSSLESS), array)
 
 
@@ -67,21 +67,11 @@ def test_cutting_leaves_codes_and_what_is_not_finite_alone() -> None:
     assert not np.isfinite(there_and_back(bad, compression)).any()
 
 
-def test_damage_is_an_error_wherever_it_is() -> None:
-    array = smooth("float32", 2000)
-    data = blosc.compress(array, LOSSLESS)
-    for place in range(len(data)):
-        broken = bytearray(data)
-        broken[place] ^= 16
-        with pytest.raises(StorageError, match="damaged"):
-            blosc.decompress(bytes(broken), np.empty_like(array))
-
-
 def test_truncated_data_are_an_error() -> None:
     array = smooth("float32", 2000)
     data = blosc.compress(array, LOSSLESS)
     for length in range(len(data)):
-        with pytest.raises(StorageError, match="incomplete|fewer"):
+        with pytest.raises(StorageError, match="fewer|wanted are"):
             blosc.decompress(data[:length], np.empty_like(array))
 
 

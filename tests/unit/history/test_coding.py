@@ -1,5 +1,7 @@
 """Quantisers: what comes back, how far off, and the same on every backend."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -185,11 +187,11 @@ def test_cuda_gives_the_bits_that_the_cpu_gives(
     def fetch(array: object, dtype: np.dtype) -> np.ndarray:
         return array if isinstance(array, np.ndarray) else array.cpu().numpy().view(dtype)
 
-    stream = 0 if device is None else coding_cuda.cuda.external_stream(1)
+    coder = coding_cuda.CudaCoder(SimpleNamespace(device=device, stream=0))
     given, found, steps, back = place(values), place(codes), place(scales), place(np.full_like(values, 7))
     found[:], steps[:] = 1, 1
-    coding_cuda.encode(given, coding, found, steps, device, stream)
-    coding_cuda.decode(found, coding, steps, back, device, stream)
+    coder.encode(given, coding, found, steps)
+    coder.decode(found, coding, steps, back)
 
     assert np.array_equal(fetch(found, codes.dtype), codes)
     assert np.array_equal(fetch(steps, scales.dtype), scales)

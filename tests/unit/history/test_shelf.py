@@ -1,6 +1,7 @@
 """Pieces of history outside the run's memory: what is kept comes back whole, or not at all."""
 
 import errno
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -12,18 +13,19 @@ import numpy as np
 import pytest
 
 from numbawave.errors import StorageError
-from numbawave.history import shelf
+from numbawave.history import media, shelf
 from numbawave.history.codecs.compression import Compression
-from numbawave.history.shelf import Disk, Memory, Shelf, get_all, pieces, put_all
+from numbawave.history.media import File, Places, Rooms
+from numbawave.history.shelf import Shelf
 
 LOSSLESS = Compression("none")
 MAKE: dict[str, Callable[[Path], Shelf]] = {
-    "memory": lambda _: Memory(None),
-    "memory, compressed": lambda _: Memory(LOSSLESS),
-    "memory, quantised only": lambda _: Memory(Compression("int8", None)),
-    "disk": lambda folder: Disk(str(folder), None),
-    "disk, compressed": lambda folder: Disk(str(folder), LOSSLESS),
-    "disk of the system": lambda _: Disk(None, None),
+    "memory": lambda _: Shelf(Rooms()),
+    "memory, compressed": lambda _: Shelf(Rooms(), LOSSLESS),
+    "memory, quantised only": lambda _: Shelf(Rooms(), Compression("int8", None)),
+    "disk": lambda folder: Shelf(File(str(folder))),
+    "disk, compressed": lambda folder: Shelf(File(str(folder)), LOSSLESS),
+    "disk of the system": lambda _: Shelf(File(None)),
 }
 
 
@@ -105,7 +107,8 @@ def test_a_closed_shelf_may_be_used_again(place: Shelf, rng: np.random.Generator
 
 @pytest.mark.parametrize("workers", [1, 8])
 def test_threads_do_not_meet(place: Shelf, workers: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "PIECE_BYTES", 256)
+    monkeypatch.setattr(shelf, "COPIED_BYTES", 256)
+    monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 256)
     arrays = {number: [values(rng, 1000), values(rng, 70, "int8")] for number in range(6)}
     found = {number: [np.zeros_like(array) for array in both] for number, both in arrays.items()}
 
@@ -114,16 +117,16 @@ def test_threads_do_not_meet(place: Shelf, workers: int, rng: np.random.Generato
             """Nothing is queued."""
 
     with ThreadPoolExecutor(workers) as pool:
-        started = [put_all(pool, place, number, both, Now()) for number, both in arrays.items()]
+        started = [place.put_all(pool, (number,), both, Now()) for number, both in arrays.items()]
         assert sum(sum(done(start)) for start in started) > 0
-        for start in [get_all(pool, place, number, both, None) for number, both in found.items()]:
+        for start in [place.get_all(pool, (number,), both, None) for number, both in found.items()]:
             done(start)
     for number, both in arrays.items():
         assert all(np.array_equal(one, other) for one, other in zip(both, found[number], strict=True))
 
 
 def test_a_piece_waits_for_its_turn(rng: np.random.Generator) -> None:
-    place, piece, turn, started = Memory(None), values(rng, 10), threading.Event(), threading.Event()
+    place, piece, turn, started = Shelf(Rooms()), values(rng, 10), threading.Event(), threading.Event()
 
     class Later:
         def wait(self) -> None:
@@ -131,19 +134,19 @@ def test_a_piece_waits_for_its_turn(rng: np.random.Generator) -> None:
             turn.wait(10)
 
     with ThreadPoolExecutor(2) as pool:
-        start = put_all(pool, place, 0, [piece], Later())
+        start = place.put_all(pool, (0,), [piece], Later())
         assert started.wait(10)
         piece[:] = 3
         turn.set()
         done(start)
-        done(get_all(pool, place, 0, [piece], Later()))
+        done(place.get_all(pool, (0,), [piece], Later()))
     assert (piece == 3).all()
 
 
-def test_arrays_are_cut_into_pieces_of_any_item() -> None:
-    most = shelf.PIECE_BYTES
+@pytest.mark.parametrize(("coding", "most"), [(None, shelf.COPIED_BYTES), (LOSSLESS, shelf.COMPRESSED_BYTES)])
+def test_arrays_are_cut_into_pieces_of_any_item(coding: Compression | None, most: int) -> None:
     for array in (np.zeros(0, "f4"), np.zeros(5, "f8"), np.zeros(most // 4 + 1, "f4"), np.zeros(2 * most, "i1")):
-        cut = pieces([array, array])
+        cut = Shelf(Rooms(), coding).pieces([array, array])
         assert sum(piece.size for piece in cut) == 2 * array.size
         assert all(0 < piece.nbytes <= most and np.shares_memory(piece, array) for piece in cut)
 
@@ -157,39 +160,36 @@ def test_what_compression_does_not_shrink_is_kept_as_it_is(
     smooth = np.repeat(noise[: size // 50], 50)
     taken = [place.put((0, position), piece) for position, piece in enumerate((noise, smooth))]
     assert taken[0] == noise.nbytes
-    assert 0 < taken[1] < smooth.nbytes / shelf.PAYS["lz4"]
+    assert 0 < taken[1] < smooth.nbytes / place.medium.worth
     assert came_back(place, (0, 0), noise)
     assert came_back(place, (0, 1), smooth)
     place.close()
 
 
-def damage(place: Any, how: str) -> None:
+def damage(place: Shelf, how: str) -> None:
     """Change the last bit of what is kept, or cut it off."""
-    if isinstance(place, Memory):
-        for key, data in place._kept.items():
-            place._kept[key] = data[:-1] + (b"" if how == "truncated" else bytes([data[-1] ^ 1]))
-        return
-    file = place._open.fileno()
-    size = os.fstat(file).st_size
-    if how == "truncated":
-        os.ftruncate(file, size - 1)
+    ((start, size, checksum, small),) = place._kept.values()
+    if isinstance(place.medium, Rooms):
+        if how == "truncated":
+            place._kept[0, 0] = start, size - 1, checksum, small
+        else:
+            place.medium.read(start, size)[-1] ^= 1
+    elif how == "truncated":
+        os.ftruncate(place.medium._open.fileno(), size - 1)
     else:
+        file = place.medium._open.fileno()
         os.pwrite(file, bytes([os.pread(file, 1, size - 1)[0] ^ 1]), size - 1)
 
 
 @pytest.mark.parametrize("name", ["memory, compressed", "disk", "disk, compressed"])
 @pytest.mark.parametrize("how", ["garbage", "truncated"])
-def test_damage_is_an_error(
-    name: str, how: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shelf, "PAYS", {"lz4": 0.0})
+def test_damage_is_an_error(name: str, how: str, tmp_path: Path, rng: np.random.Generator) -> None:
     place, piece = MAKE[name](tmp_path), values(rng, 500)
+    place.medium.worth = 0.0
     place.put((0, 0), piece)
     damage(place, how)
-    found = np.full_like(piece, 7)
     with pytest.raises(StorageError, match=r"Remedy: "):
-        place.get((0, 0), found)
-    assert (found == 7).all()
+        place.get((0, 0), np.full_like(piece, 7))
     place.close()
 
 
@@ -205,12 +205,12 @@ class Fails:
 
 @pytest.mark.parametrize(
     ("call", "code", "remedy"),
-    [("pwrite", errno.ENOSPC, "make room"), ("pwrite", errno.EIO, "make room"), ("pread", errno.EIO, "check the disk")],
+    [("pwrite", errno.ENOSPC, "make room"), ("pwrite", errno.EIO, "make room"), ("preadv", errno.EIO, "check the disk")],
 )
 def test_a_failing_disk_names_its_folder(
     call: str, code: int, remedy: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, piece = Disk(str(tmp_path), None), values(rng, 50)
+    place, piece = Shelf(File(str(tmp_path))), values(rng, 50)
     place.put((0, 0), piece)
     monkeypatch.setattr(os, call, Fails(code))
     with pytest.raises(StorageError, match=f"^storage_path = {tmp_path}: .*{os.strerror(code)}.*Remedy: {remedy}"):
@@ -220,15 +220,15 @@ def test_a_failing_disk_names_its_folder(
 
 @pytest.mark.parametrize("code", [errno.ENOENT, errno.EACCES, errno.EROFS, errno.EMFILE])
 def test_a_folder_without_files_is_named(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf.tempfile, "TemporaryFile", Fails(code))
+    monkeypatch.setattr(media.tempfile, "TemporaryFile", Fails(code))
     with pytest.raises(StorageError, match=f"^storage_path = {tmp_path}: .*{os.strerror(code)}"):
-        Disk(str(tmp_path), None)
+        Shelf(File(str(tmp_path)))
 
 
 def test_a_write_in_several_goes_is_whole(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, piece, before = Disk(str(tmp_path), None), values(rng, 500), os.pwrite
+    place, piece, before = Shelf(File(str(tmp_path))), values(rng, 500), os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: before(file, data[:100], at))
     place.put((0, 0), piece)
     assert came_back(place, (0, 0), piece)
@@ -240,7 +240,7 @@ def test_systems_without_positioned_reads(
     name: str, tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pwrite")
-    monkeypatch.delattr(os, "pread")
+    monkeypatch.delattr(os, "preadv")
     place, kept = MAKE[name](tmp_path), [values(rng, 400 + n) for n in range(8)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: place.put((n, 0), kept[n]), range(8)))
@@ -249,9 +249,9 @@ def test_systems_without_positioned_reads(
 
 
 def test_the_file_has_no_name_and_goes_with_its_user(tmp_path: Path, rng: np.random.Generator) -> None:
-    place = Disk(str(tmp_path), None)
+    place = Shelf(File(str(tmp_path)))
     place.put((0, 0), values(rng, 50))
-    file = place._open.fileno()
+    file = place.medium._open.fileno()
     assert os.fstat(file).st_nlink == 0
     assert not list(tmp_path.iterdir())
     del place
@@ -260,11 +260,47 @@ def test_the_file_has_no_name_and_goes_with_its_user(tmp_path: Path, rng: np.ran
 
 
 def test_a_cleared_file_does_not_grow(tmp_path: Path, rng: np.random.Generator) -> None:
-    place, sizes = Disk(str(tmp_path), None), []
+    place, sizes = Shelf(File(str(tmp_path))), []
     for _ in range(3):
         place.clear()
         for number in range(4):
             place.put((number, 0), values(rng, 100))
-        sizes.append(os.fstat(place._open.fileno()).st_size)
+        sizes.append(os.fstat(place.medium._open.fileno()).st_size)
     assert sizes == [1600] * 3
     place.close()
+
+
+@pytest.mark.parametrize("name", ["memory", "disk"])
+def test_what_is_dropped_makes_room_for_as_much(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
+    place = MAKE[name](tmp_path)
+    for number in range(5):
+        place.put((number, 0), values(rng, 100))
+        place.put((number, 0), values(rng, 100))
+        place.drop(number - 2)
+    assert place.medium.places.take(1) <= 3 * 400
+    assert sorted(key for key, _ in place._kept) == [3, 4]
+    place.close()
+
+
+def test_no_place_lies_in_two_rooms(rng: np.random.Generator) -> None:
+    places, taken = Places(100), []
+    for size in rng.integers(1, 101, 300):
+        taken.append((places.take(int(size)), int(size)))
+    assert all(place // 100 == (place + size - 1) // 100 for place, size in taken)
+    ends = sorted(taken)
+    assert all(place + size <= later for (place, size), (later, _) in itertools.pairwise(ends))
+
+
+def test_memory_is_taken_as_it_is_used(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    monkeypatch.setattr(media, "ROOM_BYTES", 1000)
+    place, kept = Shelf(Rooms()), [values(rng, 150) for _ in range(5)]
+    for number, piece in enumerate(kept):
+        place.put((number, 0), piece)
+        assert len(place.medium._rooms) == number + 1
+    assert all(came_back(place, (number, 0), piece) for number, piece in enumerate(kept))
+    place.clear()
+    for number, piece in enumerate(kept[:3]):
+        place.put((number, 0), piece)
+    assert len(place.medium._rooms) == 5
+    place.close()
+    assert not place.medium._rooms

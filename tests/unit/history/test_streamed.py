@@ -12,18 +12,19 @@ from numbawave.engine.space import HostMemory
 from numbawave.history import parts
 from numbawave.history.base import Slots, Walk
 from numbawave.history.codecs.compression import Compression
-from numbawave.history.shelf import Memory
+from numbawave.history.media import Rooms
+from numbawave.history.shelf import Shelf
 from numbawave.history.streamed import Streamed
 
 SIZE = 130
 """Values of a slot: blocks of codes end within it."""
 
 
-class Slow(Memory):
+class Slow(Shelf):
     """A shelf whose pieces take their time, each another one, and may fail."""
 
     def __init__(self) -> None:
-        super().__init__(None)
+        super().__init__(Rooms())
         self.rng, self.fails = np.random.default_rng(1), ""
 
     def put(self, key: tuple[int, ...], piece: Any) -> int:
@@ -118,7 +119,7 @@ def test_a_segment_replaces_the_one_before(monkeypatch: pytest.MonkeyPatch) -> N
         found.read(first, last, read)
         assert found.kept_bytes == 9 * SIZE * 8
     assert seen == list(range(27))[::-1]
-    assert sum(piece.nbytes for piece in found.shelf._kept.values()) <= 10 * SIZE * 8
+    assert found.shelf.medium.places.take(1) <= 10 * SIZE * 8
     found.close()
 
 

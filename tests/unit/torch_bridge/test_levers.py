@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import torch
 import numbawave
 from numbawave.backends.reference import Reference
 from numbawave.engine.march import March
-from numbawave.history import parts, shelf, storage
+from numbawave.history import media, parts, shelf, storage
 from numbawave.history.codecs.compression import Compression
 from numbawave.torch_bridge import propagators
 from numbawave.torch_bridge.function import Propagation
@@ -66,20 +65,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two slots and pieces of few values, so that small runs have many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
-    monkeypatch.setattr(shelf, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(shelf, "COPIED_BYTES", 1000)
+    monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 1000)
 
 
 @pytest.fixture
 def shelves(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Weak references to the shelves that runs make."""
     made: list[Any] = []
-    for kind in (shelf.Disk, shelf.Memory):
+    before = shelf.Shelf.__init__
 
-        def init(self: Any, *given: Any, before: Callable[..., None] = kind.__init__) -> None:
-            made.append(weakref.ref(self))
-            before(self, *given)
+    def init(self: Any, *given: Any) -> None:
+        made.append(weakref.ref(self))
+        before(self, *given)
 
-        monkeypatch.setattr(kind, "__init__", init)
+    monkeypatch.setattr(shelf.Shelf, "__init__", init)
     return made
 
 
@@ -353,7 +353,7 @@ def test_no_place_is_an_error_before_the_first_step(why: str, tmp_path: Path, mo
         case "a file":
             levers["storage_path"] = __file__
         case "not writable":
-            monkeypatch.setattr(shelf.tempfile, "TemporaryFile", refuse)
+            monkeypatch.setattr(media.tempfile, "TemporaryFile", refuse)
         case "no room":
             full = type("Usage", (), {"free": HISTORY // 2 - 1})
             monkeypatch.setattr(storage.shutil, "disk_usage", lambda _: full)
@@ -447,7 +447,7 @@ def test_backward_may_be_tried_again(lever: dict[str, Any], at: int, monkeypatch
 def test_a_damaged_file_gives_no_gradient(lever: dict[str, Any], damage: str, shelves: list[Any]) -> None:
     call, _ = setting("plain")
     out = run(call, **lever)
-    files = [made()._open.fileno() for made in shelves]
+    files = [made().medium._open.fileno() for made in shelves]
     for file in files:
         size = os.fstat(file).st_size
         if damage == "truncated":
@@ -463,13 +463,12 @@ def test_a_damaged_file_gives_no_gradient(lever: dict[str, Any], damage: str, sh
 def test_damaged_memory_gives_no_gradient(
     lever: dict[str, Any], shelves: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "PAYS", {"lz4": 0.0})
+    monkeypatch.setattr(media.Rooms, "worth", 0.0)
     call, _ = setting("plain")
     out = run(call, **lever)
-    kept = shelves[0]()._kept
-    key = next(iter(kept))
-    kept[key] = kept[key][:-1] + bytes([kept[key][-1] ^ 1])
-    with pytest.raises(STORAGE, match="^stored history = "):
+    place, size, *_ = next(iter(shelves[0]()._kept.values()))
+    shelves[0]().medium.read(place, size)[-1] ^= 1
+    with pytest.raises(STORAGE, match="^storage_mode = cpu"):
         loss(out).backward()
     assert call["v"].grad is None
 

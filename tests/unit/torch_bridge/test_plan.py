@@ -11,7 +11,7 @@ import torch
 import numbawave
 from numbawave.codegen import module_cache
 from numbawave.engine.space import HostMemory
-from numbawave.history.shelf import Disk, Memory
+from numbawave.history.media import File, Rooms
 from numbawave.planning.ledger import Buffer, Ledger, Moment
 from numbawave.torch_bridge import plan as planning
 from numbawave.torch_bridge import propagators
@@ -162,7 +162,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise AssertionError("work was done")
 
     places = [(HostMemory, "zeros"), (HostMemory, "empty"), (HostMemory, "buffer"), (Propagation, "apply")]
-    places += [(module_cache, "_written"), (propagators, "_inputs"), (Disk, "__init__"), (Memory, "__init__")]
+    places += [(module_cache, "_written"), (propagators, "_inputs"), (File, "__init__"), (Rooms, "__init__")]
     for place, name in places:
         monkeypatch.setattr(place, name, refuse)
 
