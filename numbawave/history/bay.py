@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -12,8 +13,25 @@ Spans = Sequence[slice]
 """Of each array of a bay, what is used."""
 
 
+class _Dock:
+    """Copies of a bay's arrays on the host, and who is at work on them."""
+
+    def __init__(self, staged: list[Any]) -> None:
+        self.staged = staged
+        self.copied: Any = None
+        self.jobs: Future[Jobs] | None = None
+
+    def there(self, spans: Spans) -> list[Any]:
+        return [staged[span] for staged, span in zip(self.staged, spans, strict=True)]
+
+    def settle(self) -> int:
+        """Wait for the threads, and raise what they raised; the sum of what they gave."""
+        jobs, self.jobs = self.jobs, None
+        return sum(job.result() or 0 for job in jobs.result()) if jobs is not None else 0
+
+
 class Bay:
-    """Flat arrays of the run, their copies on the host, and who is at work on these.
+    """Flat arrays of the run, and several copies of them on the host, which threads fill or empty in turn.
 
     Parameters
     ----------
@@ -21,12 +39,14 @@ class Bay:
     lane : Lane
         Copies between the two; where the arrays are the host's, they are their own copies.
     shelf : Shelf
+    docks : int
+        How many copies there are; 1 where the arrays are the host's.
     """
 
-    def __init__(self, arrays: list[Any], lane: Any, shelf: Shelf) -> None:
+    def __init__(self, arrays: list[Any], lane: Any, shelf: Shelf, docks: int) -> None:
         self.arrays, self.lane, self.shelf = arrays, lane, shelf
-        self.staged = [lane.staged(array) for array in arrays]
-        self._jobs: Future[Jobs] | None = None
+        self._free = deque(_Dock([lane.staged(array) for array in arrays]) for _ in range(docks))
+        self._busy = deque[_Dock]()
         self._copied: Any = None
         self._used: Any = None
 
@@ -34,33 +54,36 @@ class Bay:
         """What is used of the run's arrays."""
         return [array[span] for array, span in zip(self.arrays, spans, strict=False)]
 
-    def settle(self) -> int:
-        """Wait for the threads, and raise what they raised; the sum of what they gave."""
-        jobs, self._jobs = self._jobs, None
-        return sum(job.result() or 0 for job in jobs.result()) if jobs is not None else 0
-
     def vacate(self) -> int:
-        """Wait until the host's copies are free, and let the caller's stream wait until the arrays are; see ``settle``."""
-        kept = self.settle()
+        """Let the caller's stream wait until the arrays are free, and wait for a free copy; see ``settle``."""
         if self._copied is not None:
             self.lane.follow(self._copied)
-        return kept
+        return 0 if self._free else self._freed()
 
     def send(self, pool: Executor, key: Key, spans: Spans) -> None:
         """Bring to the shelf what the caller's stream has written so far."""
-        for view, staged, span in zip(self.views(spans), self.staged, spans, strict=True):
-            self._copied = self.lane.out(view, staged, span.start)
-        self._jobs = self.shelf.put_all(pool, key, self._there(spans), self._copied)
+        dock = self._free.popleft()
+        for view, staged, span in zip(self.views(spans), dock.staged, spans, strict=True):
+            dock.copied = self._copied = self.lane.out(view, staged, span.start)
+        dock.jobs = self.shelf.put_all(pool, key, dock.there(spans), dock.copied)
+        self._busy.append(dock)
+
+    def settle(self) -> int:
+        """Wait until all that was sent is kept; the bytes that it takes."""
+        return sum(self._freed() for _ in range(len(self._busy)))
 
     def fetch(self, pool: Executor, key: Key, spans: Spans) -> None:
-        """Begin to bring back from the shelf, once the host's copies are free."""
-        self._jobs = self.shelf.get_all(pool, key, self._there(spans), self._copied)
+        """Begin to bring back from the shelf; at most as much as there are copies before it lands."""
+        dock = self._free.popleft()
+        dock.jobs = self.shelf.get_all(pool, key, dock.there(spans), dock.copied)
+        self._busy.append(dock)
 
     def land(self, spans: Spans) -> None:
-        """Let the caller's stream wait for what was fetched; it is in the arrays then."""
-        self.settle()
-        for view, staged, span in zip(self.views(spans), self.staged, spans, strict=True):
-            self._copied = self.lane.back(staged, span.start, view, self._used)
+        """Let the caller's stream wait for what was fetched first; it is in the arrays then."""
+        dock = self._busy[0]
+        self._freed()
+        for view, staged, span in zip(self.views(spans), dock.staged, spans, strict=True):
+            dock.copied = self._copied = self.lane.back(staged, span.start, view, self._used)
         self.lane.follow(self._copied)
 
     def leave(self) -> None:
@@ -72,5 +95,7 @@ class Bay:
         if self._copied is not None:
             self._copied.wait()
 
-    def _there(self, spans: Spans) -> list[Any]:
-        return [staged[span] for staged, span in zip(self.staged, spans, strict=True)]
+    def _freed(self) -> int:
+        dock = self._busy.popleft()
+        self._free.append(dock)
+        return dock.settle()

@@ -17,23 +17,26 @@ from numbawave.history.codecs.blosc import compress, decompress, side_by_side
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.media import Medium
 
-COPIED_BYTES = 16 * 2**20
-"""A thread's share at a time, where it is only copied."""
+SHARES = 10
+"""An array that is only copied goes to about so many threads: their number counts, and so does that of the jobs."""
+
+LEAST_BYTES = 2**20
+"""A thread's share at least."""
 
 COMPRESSED_BYTES = 4 * 2**20
-"""The same, where it is compressed, which takes a thread ten times as long."""
+"""A thread's share of what is compressed."""
 
 THREADS = 16
 """At most, for compressing and copying on the host."""
 
 SAMPLE = 2**15
-"""Values of a piece that show whether compressing it pays."""
+"""Values of an array that show whether compressing it pays."""
 
-THOROUGH = {"zstd": 1.05}
-"""How much smaller a sample must become for codecs that were chosen to save bytes, not time; ``Medium`` says it for others.
+STRETCHES = 8
+"""The sample is taken from so many places."""
 
-blosc2 hands its result out under the interpreter's lock, so that threads wait for each other by what is left of a piece.
-"""
+RATIOS = {"zstd": 1.05}
+"""How much smaller a sample must become for a codec that was chosen to save bytes, not time."""
 
 Key = tuple[int, ...]
 Piece = NDArray[Any]
@@ -61,10 +64,12 @@ class Shelf:
         self.medium = medium
         self.compression = compression if compression and compression.codec else None
         self._kept: dict[Key, tuple[int, int, int, bool]] = {}
+        self._pressed: dict[Key, list[bool]] = {}
 
-    def put(self, key: Key, piece: Piece) -> int:
-        """Keep a copy, and say how many bytes that takes."""
-        small = self._packed(piece)
+    def put(self, key: Key, piece: Piece, pays: bool | None = None) -> int:
+        """Keep a copy, compressed if that pays, which is found out unless said; the bytes that it takes."""
+        pays = self._pays(piece) if pays is None else pays
+        small = compress(piece, self.compression) if self.compression and pays else None
         data = piece.reshape(-1).view(np.uint8) if small is None else np.frombuffer(small, np.uint8)
         checksum = zlib.crc32(data.data) if small is not None or not self.medium.reliable else 0
         self._forget(key)
@@ -97,31 +102,26 @@ class Shelf:
         """Forget the pieces whose key begins so."""
         for key in [key for key in self._kept if key[0] == number]:
             self._forget(key)
+        self._pressed = {key: pays for key, pays in self._pressed.items() if key[0] != number}
 
     def clear(self) -> None:
         """Forget all; its place may be used again."""
         self._kept.clear()
+        self._pressed.clear()
         self.medium.places.clear()
 
     def close(self) -> None:
         """Forget all, and give its place back."""
-        self._kept.clear()
+        self.clear()
         self.medium.close()
-
-    def pieces(self, arrays: list[Piece]) -> list[Piece]:
-        """Flat arrays, cut into what a thread takes at a time."""
-        found = []
-        for array in arrays:
-            most = (COMPRESSED_BYTES if self.compression else COPIED_BYTES) // array.itemsize
-            found += [array[start : start + most] for start in range(0, array.size, most)]
-        return found
 
     def put_all(self, pool: Executor, key: Key, arrays: list[Piece], until: Until) -> Future[Jobs]:
         """Keep flat arrays, once they are there: one thread waits for that, and hands the pieces out."""
 
         def start() -> Jobs:
             until.wait()
-            return [pool.submit(self.put, (*key, number), piece) for number, piece in enumerate(self.pieces(arrays))]
+            self._pressed[key] = [self._pays(array) for array in arrays]
+            return [pool.submit(self.put, *job) for job in self._jobs(key, arrays)]
 
         return pool.submit(start)
 
@@ -131,9 +131,15 @@ class Shelf:
         def start() -> Jobs:
             if until is not None:
                 until.wait()
-            return [pool.submit(self.get, (*key, number), piece) for number, piece in enumerate(self.pieces(arrays))]
+            return [pool.submit(self.get, *job[:2]) for job in self._jobs(key, arrays)]
 
         return pool.submit(start)
+
+    def _jobs(self, key: Key, arrays: list[Piece]) -> Iterator[tuple[Key, Piece, bool]]:
+        """What threads do with a part's arrays: keys, pieces, and whether these are compressed."""
+        for number, (array, pays) in enumerate(zip(arrays, self._pressed[key], strict=True)):
+            for place, piece in enumerate(pieces(array, pays)):
+                yield (*key, number, place), piece, pays
 
     @contextmanager
     def threads(self) -> Iterator[ThreadPoolExecutor]:
@@ -149,13 +155,22 @@ class Shelf:
         if (old := self._kept.pop(key, None)) is not None:
             self.medium.places.give(*old[:2])
 
-    def _packed(self, piece: Piece) -> bytes | None:
-        """The piece compressed; None where it stays as it is, as a sample of it shows that this would not pay."""
-        if self.compression is None or self.compression.codec is None:
-            return None
-        middle = max(0, piece.size - SAMPLE) // 2
-        sample = piece.reshape(-1)[middle : middle + SAMPLE]
-        data = compress(sample, self.compression)
-        if sample.nbytes < THOROUGH.get(self.compression.codec, self.medium.worth) * len(data):
-            return None
-        return data if sample.size == piece.size else compress(piece, self.compression)
+    def _pays(self, array: Piece) -> bool:
+        """Whether a sample of an array shows that compressing it is worth the time."""
+        if self.compression is None or not array.size:
+            return False
+        least = RATIOS.get(
+            self.compression.codec or "", 1.25 if self.compression.quantiser == "none" else self.medium.worth
+        )
+        stretch = SAMPLE // STRETCHES
+        starts = np.linspace(0, max(0, array.size - stretch), STRETCHES).astype(int)
+        few = array.size <= SAMPLE
+        sample = array if few else np.concatenate([array[start : start + stretch] for start in starts])
+        return sample.nbytes >= least * len(compress(sample, self.compression))
+
+
+def pieces(array: Piece, pressed: bool = False) -> list[Piece]:
+    """A flat array, cut into what a thread takes at a time."""
+    share = COMPRESSED_BYTES if pressed else max(LEAST_BYTES, -(-array.nbytes // SHARES))
+    most = -(-share // array.itemsize)
+    return [array[start : start + most] for start in range(0, array.size, most)]

@@ -14,6 +14,11 @@ BAYS = 2
 """Parts of a state that are on their way at once; a part is what one shot has of an array."""
 
 
+def docks(on_device: bool) -> int:
+    """Copies on the host of each bay."""
+    return 2 if on_device else 1
+
+
 class States:
     """Copies of states by step.
 
@@ -36,7 +41,7 @@ class States:
         size = max(prod(shape[1:]) for shape in shapes)
         yield Need("states.moved", (size,), real, copies=BAYS)
         if on_device:
-            yield Need("states.staged", (size,), real, "pinned", copies=BAYS)
+            yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(on_device))
 
     def save(self, step: int, state: list[Any]) -> None:
         """Keep a copy of a state's arrays."""
@@ -58,12 +63,12 @@ class States:
             for array, kept in zip(state, self._kept[step], strict=True):
                 array[...] = kept
             return
-        parts = list(_parts(state))
+        parts, ahead = list(_parts(state)), BAYS * docks(self.space.device is not None)
         with self.shelf.threads() as pool:
-            for number, part in enumerate(parts[:BAYS]):
+            for number, part in enumerate(parts[:ahead]):
                 self._bay(self.shelf, number).fetch(pool, (step, number), _spans(part))
             for number, part in enumerate(parts):
-                bay, spans, later = self._bay(self.shelf, number), _spans(part), number + BAYS
+                bay, spans, later = self._bay(self.shelf, number), _spans(part), number + ahead
                 bay.land(spans)
                 part[...] = bay.views(spans)[0].reshape(part.shape)
                 bay.leave()
@@ -87,8 +92,8 @@ class States:
 
     def _bay(self, shelf: Shelf, number: int) -> Bay:
         if not self._bays:
-            lane = self.space.lane()
-            self._bays = [Bay([self.make("states.moved")], lane, shelf) for _ in range(BAYS)]
+            lane, count = self.space.lane(), docks(self.space.device is not None)
+            self._bays = [Bay([self.make("states.moved")], lane, shelf, count) for _ in range(BAYS)]
         return self._bays[number % BAYS]
 
 

@@ -13,20 +13,24 @@ from numbawave.history.codecs.compression import Compression
 from numbawave.history.parts import Part, parts, slots_a_part
 from numbawave.history.shelf import Shelf
 
+BAYS = 2
+"""Parts of history that are on their way at once on the run's side."""
+
 
 def _coding(compression: Compression | None) -> str | None:
     return compression.quantiser if compression and compression.quantiser != "none" else None
 
 
-def _bays(coding: str | None) -> int:
-    return 4 if coding else 2
+def docks(coding: str | None, on_device: bool) -> int:
+    """Copies on the host of each of the two bays: parts that may wait for the threads while steps go on."""
+    return (3 if coding else 2) if on_device else 1
 
 
 class Streamed(Plain):
     """A ring of a few slots, whose parts go to a shelf and come back.
 
-    Without a quantiser two parts of the ring take turns. With one, a part of the ring is coded at once and is free again,
-    and the codes of four parts may be on their way.
+    Two bays take turns: without a quantiser parts of the ring, and with one the codes of such a part, which is free again
+    at once.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ class Streamed(Plain):
     ) -> None:
         self.slots, self.space, self.coder, self.shelf = slots, space, coder, shelf
         self.make, self.coding = make, _coding(compression)
-        self.each, self.count = slots_a_part(slots.bytes, slots.most), _bays(self.coding)
+        self.each, self.docks = slots_a_part(slots.bytes, slots.most), docks(self.coding, space.device is not None)
         self._ring: Any = None
         self._bays: list[Bay] = []
         self.kept_bytes = 0
@@ -54,20 +58,20 @@ class Streamed(Plain):
     def buffers(slots: Slots, compression: Compression | None, on_device: bool) -> Iterator[Need]:
         """What the store takes, but for the shelf."""
         coding, each = _coding(compression), slots_a_part(slots.bytes, slots.most)
-        size, count = each * slots.size, _bays(coding)
+        size, staged = each * slots.size, BAYS * docks(coding, on_device)
         moving = [("codes", CODES[coding], size), ("scales", slots.real, scale_count(coding, size))] if coding else []
-        yield Need("history", (each * (1 if coding else count), *slots.shape), slots.real)
+        yield Need("history", (each * (1 if coding else BAYS), *slots.shape), slots.real)
         for name, dtype, length in moving:
-            yield Need(f"history.{name}", (length,), dtype, copies=count)
+            yield Need(f"history.{name}", (length,), dtype, copies=BAYS)
         for name, dtype, length in (moving or [("values", slots.real, size)]) if on_device else ():
-            yield Need(f"history.staged_{name}", (length,), dtype, "pinned", copies=count)
+            yield Need(f"history.staged_{name}", (length,), dtype, "pinned", copies=staged)
 
     @property
     def ring(self) -> Any:
         """See ``Store``."""
         if self._ring is None:
             self._ring, lane = self.make("history"), self.space.lane()
-            self._bays = [Bay(self._arrays(number), lane, self.shelf) for number in range(self.count)]
+            self._bays = [Bay(self._arrays(number), lane, self.shelf, self.docks) for number in range(BAYS)]
         return self._ring
 
     def write(self, first: int, last: int, walk: Walk) -> None:
@@ -89,8 +93,9 @@ class Streamed(Plain):
     def read(self, first: int, last: int, walk: Walk) -> None:
         """See ``Store``."""
         ring, order = self.ring, list(parts(first, last, self.each, self.slots.stride))[::-1]
+        ahead = BAYS * self.docks
         with self.shelf.threads() as pool:
-            for part in order[: self.count]:
+            for part in order[:ahead]:
                 self._fetch(pool, part)
             for position, part in enumerate(order):
                 bay, spans = self._bay(part), self._spans(part)
@@ -101,8 +106,8 @@ class Streamed(Plain):
                     self.coder.decode(codes, self.coding, scales, self.slots.view(ring, part))
                 walk(part.first, part.last)
                 bay.leave()
-                if position + self.count < len(order):
-                    self._fetch(pool, order[position + self.count])
+                if position + ahead < len(order):
+                    self._fetch(pool, order[position + ahead])
 
     def close(self) -> None:
         """See ``Store``."""
@@ -121,7 +126,7 @@ class Streamed(Plain):
         return [self.make(f"history.{name}") for name in names]
 
     def _bay(self, part: Part) -> Bay:
-        return self._bays[part.number % self.count]
+        return self._bays[part.number % BAYS]
 
     def _spans(self, part: Part) -> list[slice]:
         """Where in its bay's arrays the part lies."""

@@ -27,10 +27,10 @@ class Slow(Shelf):
         super().__init__(Rooms())
         self.rng, self.fails = np.random.default_rng(1), ""
 
-    def put(self, key: tuple[int, ...], piece: Any) -> int:
+    def put(self, key: tuple[int, ...], piece: Any, pays: bool | None = None) -> int:
         """See ``Shelf``."""
         self._wait("put", key)
-        return super().put(key, piece)
+        return super().put(key, piece, pays)
 
     def get(self, key: tuple[int, ...], piece: Any) -> None:
         """See ``Shelf``."""
