@@ -59,8 +59,8 @@ class CudaCoder:
             ]
         module, threads = _module(real), (BLOCK, ROWS) if title == "encode_int8" else (THREADS,)
         kernel, device, stream = getattr(module, title), self.space.device, stream_of(self.space)
-        queue = kernel[min(-(-size // prod(threads)), MOST_BLOCKS), threads, stream]
         with on(device):
+            queue = kernel[min(-(-size // prod(threads)), MOST_BLOCKS), threads, stream]
             if (name := f"{module.__name__}.{title}", device) in LOADED:
                 queue(*self._known[key])
             else:

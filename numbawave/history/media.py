@@ -61,10 +61,6 @@ class Medium(Protocol):
     ----------
     places : Places
         Which are taken.
-    worth : float
-        How much smaller codes must become for a fast codec to be worth its time beside what it takes to move them as they
-        are. In memory that is much, as blosc2 hands results out under the interpreter's lock, so that threads wait for
-        each other by what is left of a piece: 4 GB/s with sixteen of them, where copying reaches 45.
     reliable : bool
         Whether what is read is what was written.
     named : (str, str)
@@ -72,7 +68,6 @@ class Medium(Protocol):
     """
 
     places: Places
-    worth: float
     reliable: bool
     named: tuple[str, str]
 
@@ -92,7 +87,6 @@ class Medium(Protocol):
 class Rooms:
     """The host's memory."""
 
-    worth = 8.0
     reliable = True
     named = ("storage_mode", "cpu")
 
@@ -130,7 +124,6 @@ class File:
         Where the file lies; the system's folder for temporary files unless given.
     """
 
-    worth = 1.25
     reliable = False
 
     def __init__(self, folder: str | None) -> None:

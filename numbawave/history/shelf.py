@@ -17,11 +17,8 @@ from numbawave.history.codecs.blosc import compress, decompress, side_by_side
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.media import Medium
 
-SHARES = 10
-"""An array that is only copied goes to about so many threads: their number counts, and so does that of the jobs."""
-
-LEAST_BYTES = 2**20
-"""A thread's share at least."""
+COPIED_BYTES = 8 * 2**20
+"""A thread's share of what is only copied: each costs some calls under the interpreter's lock, which all threads share."""
 
 COMPRESSED_BYTES = 4 * 2**20
 """A thread's share of what is compressed."""
@@ -35,8 +32,8 @@ SAMPLE = 2**15
 STRETCHES = 8
 """The sample is taken from so many places."""
 
-RATIOS = {"zstd": 1.05}
-"""How much smaller a sample must become for a codec that was chosen to save bytes, not time."""
+PAYS = {"lz4": 1.25, "blosclz": 1.25, "zstd": 1.05}
+"""How much smaller a sample must become, by codec: less than that is not worth a fast codec's time."""
 
 Key = tuple[int, ...]
 Piece = NDArray[Any]
@@ -157,20 +154,16 @@ class Shelf:
 
     def _pays(self, array: Piece) -> bool:
         """Whether a sample of an array shows that compressing it is worth the time."""
-        if self.compression is None or not array.size:
+        if self.compression is None or self.compression.codec is None or not array.size:
             return False
-        least = RATIOS.get(
-            self.compression.codec or "", 1.25 if self.compression.quantiser == "none" else self.medium.worth
-        )
         stretch = SAMPLE // STRETCHES
         starts = np.linspace(0, max(0, array.size - stretch), STRETCHES).astype(int)
         few = array.size <= SAMPLE
         sample = array if few else np.concatenate([array[start : start + stretch] for start in starts])
-        return sample.nbytes >= least * len(compress(sample, self.compression))
+        return sample.nbytes >= PAYS[self.compression.codec] * len(compress(sample, self.compression))
 
 
 def pieces(array: Piece, pressed: bool = False) -> list[Piece]:
     """A flat array, cut into what a thread takes at a time."""
-    share = COMPRESSED_BYTES if pressed else max(LEAST_BYTES, -(-array.nbytes // SHARES))
-    most = -(-share // array.itemsize)
+    most = (COMPRESSED_BYTES if pressed else COPIED_BYTES) // array.itemsize
     return [array[start : start + most] for start in range(0, array.size, most)]

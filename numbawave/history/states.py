@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from math import prod
 from typing import Any
+
+import numpy as np
 
 from numbawave.history.base import Make, Need
 from numbawave.history.bay import Bay
 from numbawave.history.shelf import Shelf
 
 BAYS = 2
-"""Parts of a state that are on their way at once; a part is what one shot has of an array."""
+"""Loads of a state that are on their way at once."""
+
+LOAD_BYTES = 16 * 2**20
+"""A load is what one shot has of some arrays, so many bytes at least if it fits into the state."""
 
 
 def docks(on_device: bool) -> int:
     """Copies on the host of each bay."""
     return 2 if on_device else 1
+
+
+Load = list[tuple[Any, slice]]
+"""Arrays, and where each lies in what moves at once."""
 
 
 class States:
@@ -38,7 +48,8 @@ class States:
     @staticmethod
     def buffers(shapes: Sequence[tuple[int, ...]], real: str, on_device: bool) -> Iterator[Need]:
         """What states of arrays ``[shot, *box]`` take on their way to a shelf."""
-        size = max(prod(shape[1:]) for shape in shapes)
+        largest, whole = max(prod(box) for _, *box in shapes), sum(map(prod, shapes))
+        size = min(LOAD_BYTES // np.dtype(real).itemsize + largest, whole)
         yield Need("states.moved", (size,), real, copies=BAYS)
         if on_device:
             yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(on_device))
@@ -49,11 +60,12 @@ class States:
             self._kept[step] = [self.space.own(array) for array in state]
             return
         with self.shelf.threads() as pool:
-            for number, part in enumerate(_parts(state)):
-                bay, spans = self._bay(self.shelf, number), _spans(part)
+            for number, load in enumerate(self._packed(state)):
+                bay = self._bay(self.shelf, number)
                 bay.vacate()
-                bay.views(spans)[0].reshape(part.shape)[...] = part
-                bay.send(pool, (step, number), spans)
+                for part, place in load:
+                    bay.arrays[0][place].reshape(part.shape)[...] = part
+                bay.send(pool, (step, number), _span(load))
             for bay in self._bays:
                 bay.settle()
 
@@ -63,17 +75,18 @@ class States:
             for array, kept in zip(state, self._kept[step], strict=True):
                 array[...] = kept
             return
-        parts, ahead = list(_parts(state)), BAYS * docks(self.space.device is not None)
+        loads, ahead = self._packed(state), BAYS * docks(self.space.device is not None)
         with self.shelf.threads() as pool:
-            for number, part in enumerate(parts[:ahead]):
-                self._bay(self.shelf, number).fetch(pool, (step, number), _spans(part))
-            for number, part in enumerate(parts):
-                bay, spans, later = self._bay(self.shelf, number), _spans(part), number + ahead
-                bay.land(spans)
-                part[...] = bay.views(spans)[0].reshape(part.shape)
+            for number, load in enumerate(loads[:ahead]):
+                self._bay(self.shelf, number).fetch(pool, (step, number), _span(load))
+            for number, load in enumerate(loads):
+                bay, later = self._bay(self.shelf, number), number + ahead
+                bay.land(_span(load))
+                for part, place in load:
+                    part[...] = bay.arrays[0][place].reshape(part.shape)
                 bay.leave()
-                if later < len(parts):
-                    bay.fetch(pool, (step, later), _spans(parts[later]))
+                if later < len(loads):
+                    bay.fetch(pool, (step, later), _span(loads[later]))
 
     def drop(self, step: int) -> None:
         """Forget a state."""
@@ -96,11 +109,29 @@ class States:
             self._bays = [Bay([self.make("states.moved")], lane, shelf, count) for _ in range(BAYS)]
         return self._bays[number % BAYS]
 
+    @staticmethod
+    def _packed(state: list[Any]) -> list[Load]:
+        """What each shot has of each array, and where in which load it lies."""
+        parts = [part for array in state for part in array]
+        sizes = [prod(part.shape) for part in parts]
+        found = []
+        for load in _loads(sizes, parts[0].dtype.itemsize):
+            ends = list(accumulate(sizes[place] for place in load))
+            found.append([(parts[p], slice(end - sizes[p], end)) for p, end in zip(load, ends, strict=True)])
+        return found
 
-def _parts(state: list[Any]) -> Iterator[Any]:
-    for array in state:
-        yield from array
+
+def _loads(sizes: Sequence[int], itemsize: int) -> Iterator[list[int]]:
+    """Parts, by number, that go together."""
+    load: list[int] = []
+    for place in range(len(sizes)):
+        load.append(place)
+        if sum(sizes[p] for p in load) * itemsize >= LOAD_BYTES:
+            yield load
+            load = []
+    if load:
+        yield load
 
 
-def _spans(part: Any) -> list[slice]:
-    return [slice(0, prod(part.shape))]
+def _span(load: Load) -> list[slice]:
+    return [slice(0, load[-1][1].stop)]

@@ -67,7 +67,8 @@ class Options:
     storage_path : str, optional
         Folder of the file, which has no name and vanishes with its user; the system's folder for such unless given.
     storage_compression : bool, "lossless", "bf16", "int8" or Compression
-        How history is coded: not at all, by the usual lossy code (True: 8 bits, then LZ4 on the host), or as named.
+        How history is coded: not at all, by the usual lossy code (True: 8 bits), or as named. On the host the names have
+        LZ4 behind them, which takes less memory and more time.
     freq_taper_frac, time_pad_frac, time_taper : float, float, bool
         Taper of the top of the spectrum, zero padding and taper in time, where records are resampled.
     check_output_finite : bool

@@ -62,7 +62,7 @@ CODED += [Storage(mode, compression=Compression(coding, codec)) for mode, coding
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two slots and pieces of few values, so that small runs have many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
-    monkeypatch.setattr(shelf, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(shelf, "COPIED_BYTES", 1000)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 1000)
 
 

@@ -86,7 +86,7 @@ class Compression:
         Parameters
         ----------
         value : bool, "lossless", "bf16", "int8" or Compression
-            True for "int8".
+            True for 8 bits as they are; the names for codings with LZ4 behind them.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class Compression:
         if isinstance(value, cls):
             return value
         if value is True:
-            return cls()
+            return cls("int8", None)
         names: dict[str, Coding] = {"lossless": "none", "bf16": "bf16", "int8": "int8"}
         if not isinstance(value, str) or value not in names:
             rule = f"is False, True, a Compression or one of {', '.join(names)}"

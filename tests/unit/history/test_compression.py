@@ -14,7 +14,7 @@ from numbawave.history.codecs.compression import ERRORS, Compression
     [
         (False, None),
         (None, None),
-        (True, Compression("int8", "lz4")),
+        (True, Compression("int8", None)),
         ("int8", Compression()),
         ("bf16", Compression("bf16")),
         ("lossless", Compression("none", "lz4", 1)),

@@ -264,7 +264,7 @@ def test_an_expanded_model_is_checked_by_its_values() -> None:
 
 
 def test_the_summary_says_what_is_a_bound() -> None:
-    found = numbawave.estimate_memory("scalar", **SIZES, storage_mode="disk", storage_compression=True, n_segments=4)
+    found = numbawave.estimate_memory("scalar", **SIZES, storage_mode="disk", storage_compression="int8", n_segments=4)
     assert str(found) == found.summary()
     for part in ("host, at most", "disk, at most", "2 states between segments", "codec may save", str(found.buffers)):
         assert part in str(found)
