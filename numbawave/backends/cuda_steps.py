@@ -12,7 +12,7 @@ from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.backends.cuda import LOADED, address, cuda, device_view, on, stream_of
 from numbawave.backends.cuda_layout import CudaLayout
-from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
+from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
 from numbawave.codegen.module_cache import load, one_process
 from numbawave.codegen.region import Region
 from numbawave.codegen.step_cuda import source
@@ -197,6 +197,8 @@ class Steps:
         """Arrays that kernels read besides the run's own: points, and their order by cells where they share some."""
         wanted = {name for _, what, *rest in self.module.STEP if rest for name in _arguments(what)}
         found = {name: self.arrays[name] for name in self.run.cells}
+        if folded := {name: cells for name, cells in found.items() if f"starts_{name}" in wanted}:
+            found |= spots(folded, self.run.shots * self.run.grid.cells)
         for name, cells in list(found.items()):
             if f"first_{name}" in wanted:
                 found[f"first_{name}"], found[f"order_{name}"] = shares(cells)

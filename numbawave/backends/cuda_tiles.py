@@ -102,3 +102,30 @@ def shares(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
     order = np.argsort(cells, kind="stable")
     _, first = np.unique(cells[order], return_index=True)
     return np.append(first, cells.size).astype(np.int64), order.astype(np.int64)
+
+
+def spots(cells: dict[str, NDArray[np.int64]], count: int) -> dict[str, NDArray[np.int64]]:
+    """Tables by which the thread that owns a cell finds the points in it.
+
+    Parameters
+    ----------
+    cells : dict of str to ndarray of int64
+        Cells of points by name.
+    count : int
+        Cells that there are, of all shots.
+
+    Returns
+    -------
+    dict of str to ndarray of int64
+        ``"spots"``: see ``codegen.points_cuda.spots``; and for each name ``"points_<name>"``, sorted by cell, each cell's in
+        their own order, and ``"starts_<name>"``: where those of the n-th cell with points begin.
+    """
+    rows = np.unique(np.concatenate(list(cells.values())))
+    words = np.searchsorted(rows, np.arange(0, count, 32)).astype(np.int64) << 32
+    np.bitwise_or.at(words, rows >> 5, 1 << (rows & 31))
+    found = {"spots": words}
+    for name, each in cells.items():
+        order = np.argsort(each, kind="stable")
+        found[f"points_{name}"] = order.astype(np.int64)
+        found[f"starts_{name}"] = np.append(np.searchsorted(each[order], rows), each.size).astype(np.int64)
+    return found

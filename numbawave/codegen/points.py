@@ -60,6 +60,16 @@ class Task:
         names = r"\b(?:ring_size|ring_start_\d+|rings|stride|slots|slot_size)\b"
         return sorted(set(re.findall(names, f"{self.at} {self.slot}")))
 
+    @property
+    def changes(self) -> list[str]:
+        """Fields that it changes at the cells."""
+        return [found[1] for line in self.lines if (found := re.match(r"(\w+)\[i\] [-+]?=", line))]
+
+    @property
+    def alone(self) -> bool:
+        """Whether it touches nothing beside the cell: then what owns the cell in a sweep may do it."""
+        return not self.ring and not any(re.search(r"\[[im] [-+]", line) for line in self.lines)
+
     def scalars(self, names: Names) -> list[str]:
         """Those of the names' scalars that are used."""
         text = "\n".join(self.lines)

@@ -77,3 +77,18 @@ def place(axes: tuple[str, ...], region: Region) -> list[str]:
 def ends_of(axis: str, region: Region) -> tuple[str, str]:
     """Names of the first cell along an axis and of the one after the last."""
     return ("first", "stop") if any(axis in case for case in region.cases) else ("low", "high")
+
+
+def flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
+    """Flat index of a cell or a column's first: in a shot's grid, in an array with one axis's slabs, or in the "past"."""
+    text = ""
+    for axis in axes:
+        place = f"{axis}_kept" if axis == slab else f"{axis}_begin" if axis == march else axis
+        place = f"({place} - {axis}_from)" if slab == "past" else place
+        size = size(axis, slab)
+        text = f"({text}) * {size} + {place}" if " * " in text else f"{text} * {size} + {place}" if text else place
+    return text
+
+
+def size(axis: str, slab: str | None) -> str:
+    return f"{axis}_past" if slab == "past" else f"{axis}_slab" if axis == slab else f"n{axis}"

@@ -1,4 +1,4 @@
-"""The CUDA shell: printed kernels that sweep a region of the grid, and kernels that act at points.
+"""The CUDA shell: printed kernels that sweep a region of the grid.
 
 A kernel belongs to a region: its case names the axes in whose slabs all of its cells lie, so that the plain part and those
 axes' parts follow one another without a branch. A thread owns a point; in the interior it marches along the slowest axis
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from numbawave.codegen.expression import Names
-from numbawave.codegen.layout import INDENT, indent, stage_comment, strides
+from numbawave.codegen.layout import indent, stage_comment, strides
 from numbawave.codegen.points import Task
-from numbawave.codegen.region import Case, Region, asked, place
+from numbawave.codegen.points_cuda import spots
+from numbawave.codegen.region import Case, Region, asked, flat, place, size
 from numbawave.codegen.sweep import Store, sweep
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Stage
@@ -27,6 +28,8 @@ def sweep_kernel(
     first_channel: int,
     use: frozenset[str],
     tick: str,
+    before: Sequence[Task] = (),
+    after: Sequence[Task] = (),
 ) -> str:
     """Print the kernel that runs one stage over a region.
 
@@ -47,6 +50,8 @@ def sweep_kernel(
         steps only, and with ``"boxed"`` if in a box of cells only.
     tick : {"", "+", "-"}
         Whether this kernel sets the clock of the next step, forward or back.
+    before, after : sequence of Task
+        What its threads do at points in their cells, too.
 
     Returns
     -------
@@ -58,11 +63,20 @@ def sweep_kernel(
     channels = [f"h{k} = (index(clock[1]) * channels + index({first_channel + k})) * shots * past"
                 for k in range(len(kept))] if use else []  # fmt: skip
     bodies = [_shots(names, stage, case, kept, use) for case in region.cases]
-    lines = [*_tick(tick), *place(axes, region), *channels]
-    lines += ["keeping = clock[2] == 1"] if "some" in use else []
+    lines = ["keeping = clock[2] == 1"] if "some" in use else []
     for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
         inside = " and ".join(f"in_{axis}" if axis in case else f"not in_{axis}" for axis in asked(axes, region))
         lines += [f"{'el' if number else ''}if {inside}:", *indent(body)] if inside else body
+    early, late = spots(names, stage, before), spots(names, stage, after)
+    lines = [
+        *_tick(tick),
+        *place(axes, region),
+        *(["mine = shot"] if early or late else []),
+        *early,
+        *channels,
+        *lines,
+        *late,
+    ]
     lines = [*stage_comment(stage, "image" in use), *strides(axes, lines), *lines]
     whole = "\n".join(lines)
     ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab", "from", "to", "past")]
@@ -112,44 +126,12 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: fr
     kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
     start = [
         *kept_at,
-        f"cell = {_flat(axes, None, march)}",
-        *(f"cell_{axis} = {_flat(axes, axis, march)}" for axis in slabs),
+        f"cell = {flat(axes, None, march)}",
+        *(f"cell_{axis} = {flat(axes, axis, march)}" for axis in slabs),
     ]
     start += ["copy = shot * gradient_step"] if "[g]" in text else []
-    start += [f"cell_past = {_flat(axes, 'past', march)}"] if " + p]" in text else []
+    start += [f"cell_past = {flat(axes, 'past', march)}"] if " + p]" in text else []
     return [*start, "while shot < shots:", *indent([*inner, "shot += shot_step"])]
-
-
-def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
-    """Print the kernel that does a task at points.
-
-    Parameters
-    ----------
-    title : str
-    names : Names
-    task : Task
-    shared : bool
-        Whether points may share a cell: a thread then owns a cell of those written to, and takes its points in order.
-
-    Returns
-    -------
-    str
-    """
-    owner = "model_" * any("[m] +=" in line or "[m] -=" in line for line in task.lines) + task.cells
-    model = [f"m = index(model_{task.cells}[q])"] if task.on_model else []
-    inner = [f"i = index({task.cells}[q])", *model, *task.lines]
-    number = "index(cuda.blockIdx.x) * index(cuda.blockDim.x) + index(cuda.threadIdx.x)"
-    start = [("at = " + task.at), *(["slot = " + task.slot] if task.slot else [])]
-    start = [re.sub(r"\bstep\b", "clock[0]", line) for line in start]
-    if shared:
-        body = [f"cell = {number}", f"if cell + n1 >= index(first_{owner}.size):", f"{INDENT}return", *start]
-        body += [f"for k in range(index(first_{owner}[cell]), index(first_{owner}[cell + n1])):"]
-        body += indent([f"q = index(order_{owner}[k])", *inner])
-    else:
-        body = [f"q = {number}", f"if q >= index({task.cells}.size):", f"{INDENT}return", *start, *inner]
-    tables = [f"first_{owner}", f"order_{owner}"] if shared else []
-    given = ["clock", *tables, *task.arrays, *task.integers, *task.scalars(names)]
-    return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(body)])
 
 
 def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:
@@ -233,17 +215,6 @@ def _tick(tick: str) -> list[str]:
     return [f"if {first}:", *indent([*step, "clock_next[2] = 1 if step % stride == 0 else 0"])]
 
 
-def _flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
-    """Flat index of a cell or a column's first: in a shot's grid, in an array with one axis's slabs, or in the "past"."""
-    text = ""
-    for axis in axes:
-        place = f"{axis}_kept" if axis == slab else f"{axis}_begin" if axis == march else axis
-        place = f"({place} - {axis}_from)" if slab == "past" else place
-        size = _size(axis, slab)
-        text = f"({text}) * {size} + {place}" if " * " in text else f"{text} * {size} + {place}" if text else place
-    return text
-
-
 def _indices(text: str) -> list[tuple[str, str | None]]:
     """Every index that moves with the march, and the axis whose slabs alone its arrays keep."""
     found: list[tuple[str, str | None]] = [("i", None)]
@@ -254,11 +225,7 @@ def _indices(text: str) -> list[tuple[str, str | None]]:
 def _stride(axes: tuple[str, ...], after: str | None, slab: str | None) -> str:
     """Cells from one index along an axis to the next, or of all axes for None."""
     faster = axes[axes.index(after) + 1 :] if after else axes
-    return " * ".join(_size(axis, slab) for axis in faster) or "n1"
-
-
-def _size(axis: str, slab: str | None) -> str:
-    return f"{axis}_past" if slab == "past" else f"{axis}_slab" if axis == slab else f"n{axis}"
+    return " * ".join(size(axis, slab) for axis in faster) or "n1"
 
 
 def _used(name: str, text: str) -> bool:

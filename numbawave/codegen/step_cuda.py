@@ -11,8 +11,9 @@ from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
 from numbawave.codegen.order import steps_ahead
 from numbawave.codegen.points import Rings
+from numbawave.codegen.points_cuda import points_kernel
 from numbawave.codegen.region import regions
-from numbawave.codegen.shell_cuda import points_kernel, sweep_kernel
+from numbawave.codegen.shell_cuda import sweep_kernel
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint
@@ -94,8 +95,8 @@ def adjoint_text(
             page.points(points.tap(page.names, source, form))
         first = sum(len(forms) for forms in kept[:place])
         images = list(points.source_images(page.names, stage)) if history else []
-        # Where what they read is still there after the sweep, they need not come before it.
-        late = all(stage.buffered(f) for f in stage.fields if f.slab is None)
+        # Where what they read is still there after the sweep, kernels of their own need not come before it.
+        late = split and all(stage.buffered(f) for f in stage.fields if f.slab is None)
         for task in [] if late else images:
             page.points(task)
         page.sweep(f"adjoint_{place}", stage, kept[place], first, "image")
@@ -105,6 +106,55 @@ def adjoint_text(
     for name in records:
         page.points(points.residual(name, adjoint.scales.get(name)))
     return page.text("adjoint")
+
+
+@dataclass
+class _Sweep:
+    """A stage whose kernels are not printed yet, as points may come to it.
+
+    Attributes
+    ----------
+    name, stage, kept, channel, use
+        See ``sweep_kernel``.
+    number : int
+        Of the stage.
+    place : int
+        Where its launches go in the step.
+    before, after : list of Task
+    """
+
+    name: str
+    stage: Stage
+    kept: Sequence[Form]
+    channel: int
+    use: frozenset[str]
+    number: int
+    place: int
+    before: list[points.Task]
+    after: list[points.Task] = field(default_factory=list)
+
+    @property
+    def written(self) -> set[str]:
+        """Names of the fields that the stage computes."""
+        return {assignment.field.name for assignment in self.stage.assignments}
+
+    @property
+    def early(self) -> list[points.Task]:
+        """Those before it that read what it overwrites."""
+        lost = [f"{name}[i]" for name in self.written - set(self.stage.rotating)]
+        return [task for task in self.before if any(name in line for line in task.lines for name in lost)]
+
+    @property
+    def late(self) -> list[points.Task]:
+        """All others: a thread then looks for points once."""
+        early = self.early
+        return [*(task for task in self.before if task not in early), *self.after]
+
+
+def _launch(kind: str, title: str, stage: int, text: str) -> str:
+    """A launch: what it covers, the kernel, its stage (launches of one stage are independent), what it writes."""
+    written = dict.fromkeys(re.findall(r"^ *(\w+)\[[^\]]*\](?:, \w+\[1\])? [-+]?=", text, re.MULTILINE))
+    return f'("{kind}", {title}, {stage}, {list(written)})'.replace("'", '"')
 
 
 @dataclass
@@ -122,38 +172,57 @@ class _Page:
     kernels: list[str] = field(default_factory=list)
     stages: int = 0
     step: list[str] = field(default_factory=list)
+    waiting: list[points.Task] = field(default_factory=list)
+    open: _Sweep | None = None
 
     def __post_init__(self) -> None:
         self.names = Names(self.program.axes, self.accuracy, self.constants)
         self.absorbing = frozenset().union(*(stage.slabs() for stage in self.program.stages))
 
     def points(self, task: points.Task) -> None:
-        """A kernel for the lines at each of some cells."""
-        title = f"points_{len(self.kernels)}"
-        self.kernels.append(points_kernel(title, self.names, task, self.shared and not task.ring))
-        self._launch("points", title, -1)
+        """Lines at each of some cells: by the threads of a sweep where one kernel does that, else by a kernel for them."""
+        changed = set(task.changes)
+        if not self.split and task.alone and not changed:
+            self.waiting.append(task)
+        elif not self.split and task.alone and self.open and changed <= self.open.written:
+            self.open.after.append(task)
+        else:
+            self._close()
+            title = f"points_{len(self.kernels)}"
+            self.kernels.append(points_kernel(title, self.names, task, self.shared and not task.ring))
+            self.step.append(_launch("points", title, -1, self.kernels[-1]))
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, way: str) -> None:
-        """The kernels of a stage, one a region."""
+        """The kernels of a stage, one a region; printed when it is known what they do at points."""
+        self._close()
         use = self.history - {"kept"} | {way} if "kept" in self.history and kept else frozenset[str]()
+        self.open = _Sweep(name, stage, kept, channel, use, self.stages, len(self.step), self.waiting)
+        self.waiting, self.stages = [], self.stages + 1
+
+    def _close(self) -> None:
+        """Print the kernels of the stage in hand."""
+        if self.open is None:
+            return
+        done, self.open, launches = self.open, None, []
         for region in regions(self.program.axes, self.absorbing, self.split):
-            names, title = Names(self.program.axes, self.accuracy, self.constants), f"{name}_{region.name}"
-            tick = "" if self.stages else self.tick  # all regions of the first stage: any of them may be empty
-            self.kernels.append(sweep_kernel(title, names, stage, region, kept, channel, use, tick))
-            self._launch(region.name, title, self.stages)
-        self.stages += 1
+            names, title = Names(self.program.axes, self.accuracy, self.constants), f"{done.name}_{region.name}"
+            for task in (*done.early, *done.late):
+                names.scalars |= dict.fromkeys(task.scalars(self.names))
+            tick = "" if done.number else self.tick  # all regions of the first stage: any of them may be empty
+            text = sweep_kernel(
+                title, names, done.stage, region, done.kept, done.channel, done.use, tick, done.before, done.after
+            )
+            self.kernels.append(text)
+            launches.append(_launch(region.name, title, done.number, text))
+        self.step[done.place : done.place] = launches
 
     def rotate(self, stage: Stage) -> None:
         """Exchange the buffers of a stage's fields."""
         self.step += [f'("rotate", "{f.name}")' for f in stage.fields if stage.buffered(f)]
 
-    def _launch(self, kind: str, title: str, stage: int) -> None:
-        """Note a launch: what it covers, the kernel, its stage (launches of one stage are independent), what it writes."""
-        written = dict.fromkeys(re.findall(r"^ *(\w+)\[[^\]]*\](?:, \w+\[1\])? [-+]?=", self.kernels[-1], re.MULTILINE))
-        self.step.append(f'("{kind}", {title}, {stage}, {list(written)})'.replace("'", '"'))
-
     def text(self, direction: str) -> str:
         """The whole module."""
+        self._close()
         code = "\n".join(self.kernels)
         title = f"{self.program.name}: the kernels of one time step ({direction}), and their order in STEP."
         imports = "from numbawave.backends.cuda import cuda, kernel"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares
+from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
 from numbawave.codegen.region import Region
 from tests.contract.experiment import UPDATES, Case, Experiment
 
@@ -91,3 +91,21 @@ def test_many_points_are_shared_out(rng: np.random.Generator) -> None:
     for a, b in pairwise(first):
         assert len(set(cells[order[a:b]])) == 1
         assert np.all(np.diff(order[a:b]) > 0)
+
+
+def test_the_owner_of_a_cell_finds_the_points_in_it(rng: np.random.Generator) -> None:
+    for count, many in ((1, 0), (31, 5), (32, 40), (200, 3), (200, 500)):
+        cells = {"a": rng.integers(0, count, many), "b": rng.integers(0, count, many // 2), "none": np.zeros(0, np.int64)}
+        tables = spots(cells, count)
+        row = 0
+        for cell in range(count):
+            word, bit = int(tables["spots"][cell // 32]), 1 << cell % 32
+            here = {name: np.flatnonzero(each == cell).tolist() for name, each in cells.items()}
+            assert bool(word & bit) == any(here.values())
+            if word & bit:
+                assert (word >> 32) + (word & (bit - 1)).bit_count() == row
+                for name, wanted in here.items():
+                    first, last = tables[f"starts_{name}"][row : row + 2]
+                    assert tables[f"points_{name}"][first:last].tolist() == wanted
+                row += 1
+        assert all(len(tables[f"starts_{name}"]) == row + 1 for name in cells)

@@ -1,0 +1,37 @@
+"""What a step launches on a CUDA device: as few kernels as there are stages where one kernel sweeps the whole grid."""
+
+import re
+
+import pytest
+
+from numbawave.codegen.step_cuda import source
+from tests.contract.experiment import UPDATES, setup
+
+KEPT = frozenset({"kept"})
+
+
+def launches(text: str) -> list[tuple[str, str]]:
+    """What each covers, and its kernel."""
+    return re.findall(r'^    \("(\w+)", (\w+), ', text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("direction", ["forward", "adjoint"])
+@pytest.mark.parametrize("equation", UPDATES)
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_a_whole_sweep_does_what_is_done_at_points(equation: str, ndim: int, direction: str) -> None:
+    """But for the residual of a field that the last stage reads at neighbours: its cells have other readers."""
+    known = setup(equation, ndim, frozenset("zyx"[-ndim:]), 4, False)
+    program = known.program(direction)
+    found = launches(source(known, direction, KEPT, "float32", False, True))
+    sweeps = [kind for kind, _ in found if kind == "all"]
+    written = {assignment.field.name for assignment in program.stages[-1].assignments}
+    recorded = {f"adjoint_{record.name}" for record in known.forward.records} if direction == "adjoint" else set()
+    assert len(sweeps) == len(program.stages)
+    assert len(found) - len(sweeps) == len(recorded - written)
+
+
+def test_points_have_kernels_of_their_own_beside_split_sweeps() -> None:
+    known = setup("scalar", 2, frozenset("zx"), 4, False)
+    for direction, count in (("forward", 2), ("adjoint", 3)):
+        found = launches(source(known, direction, KEPT, "float32", True, True))
+        assert [kind for kind, _ in found].count("points") == count
