@@ -85,10 +85,11 @@ def flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
     for axis in axes:
         place = f"{axis}_kept" if axis == slab else f"{axis}_begin" if axis == march else axis
         place = f"({place} - {axis}_from)" if slab == "past" else place
-        size = size(axis, slab)
-        text = f"({text}) * {size} + {place}" if " * " in text else f"{text} * {size} + {place}" if text else place
+        row = size(axis, slab)
+        text = f"({text}) * {row} + {place}" if " * " in text else f"{text} * {row} + {place}" if text else place
     return text
 
 
 def size(axis: str, slab: str | None) -> str:
+    """Cells along an axis: of the grid, of the arrays that have its slabs, or of the "past"."""
     return f"{axis}_past" if slab == "past" else f"{axis}_slab" if axis == slab else f"n{axis}"
