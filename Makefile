@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks no-compiler bench bench-gpu levers-gpu check clean
+.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks no-compiler bench bench-gpu levers-gpu plans check clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-gpu: .venv/tools.stamp  ## time numbawave beside the reference peer on a G
 
 levers-gpu: .venv/tools.stamp  ## measure on a GPU what the levers of memory take and cost
 	@$(PY) tests/benchmarks/levers_on_gpu.py
+
+plans: .venv/tools.stamp  ## compare plans of memory with what random calls take
+	@MALLOC_MMAP_THRESHOLD_=65536 $(PY) tests/benchmarks/plans.py
 
 check: lint types imports no-compiler notebooks test-sim test  ## all of the checks, tests last
 

@@ -117,8 +117,8 @@ def spots(cells: dict[str, NDArray[np.int64]], count: int) -> dict[str, NDArray[
     Returns
     -------
     dict of str to ndarray of int64
-        ``"spots"``: see ``codegen.points_cuda.spots``; and for each name ``"points_<name>"``, sorted by cell, each cell's in
-        their own order, and ``"starts_<name>"``: where those of the n-th cell with points begin.
+        ``"spots"``: see ``codegen.points_cuda.spots``; for each name ``"points_<name>"``, sorted by cell, each cell's in
+        their own order; and ``"starts_<name>"``: where those of the n-th cell with points begin.
     """
     rows = np.unique(np.concatenate(list(cells.values())))
     words = np.searchsorted(rows, np.arange(0, count, 32)).astype(np.int64) << 32

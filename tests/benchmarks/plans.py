@@ -1,0 +1,184 @@
+"""Compares plans with what calls take: ``make plans``, on a GPU where there is one.
+
+Random calls, forward and backward, one after another: the bytes that ``numbawave.plan`` says before the call, beside the
+peak of PyTorch's device memory and the growth of the process's resident memory during it (which needs memory that is given
+back at once: ``MALLOC_MMAP_THRESHOLD_=65536``); with ``--seconds``, the expected time beside that of a second call. Draws the
+scatter to ``--picture``.
+"""
+
+import argparse
+import gc
+import random
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import numbawave
+
+COLUMNS = ("call", "device MB: planned", "taken", "off", "host MB: planned", "taken", "off", "s: planned", "taken", "off")
+CELLS = {1: (20_000, 200_000), 2: (200, 900), 3: (36, 72)}
+"""Cells of an axis, at least and at most."""
+
+LEAST = 60e6
+"""Bytes that a call must plan for to be compared: what a process takes by the way counts little beside."""
+
+
+class Compared(NamedTuple):
+    """What was planned and what was taken, in bytes and seconds."""
+
+    call: str
+    device: tuple[float, float]
+    host: tuple[float, float]
+    seconds: tuple[float, float]
+
+
+def draw(chance: random.Random, device: str, folder: str) -> tuple[str, dict[str, Any]]:
+    """A random call, and how it is called."""
+    ndim = chance.choice((1, 2, 2, 3, 3))
+    shape = [chance.randint(*CELLS[ndim]) for _ in range(ndim)]
+    shots, steps = chance.randint(1, 4), chance.randint(20, 80)
+    wanted = chance.random() < 0.8
+    dtype = torch.float64 if ndim < 3 and chance.random() < 0.3 else torch.float32
+    levers: dict[str, Any] = {"model_gradient_sampling_interval": chance.choice((1, 1, 2, 3))}
+    if wanted:
+        levers["history"] = chance.choice(("full", "full", "interior", "reconstruct"))
+        levers["checkpoint_segments"] = chance.choice((None, None, 2, 4, "auto"))
+        levers["storage_mode"] = chance.choice(("device", "device", "cpu", "disk"))
+        codings = (False, False, True, "bf16", "int8", *(("lossless",) if levers["storage_mode"] != "device" else ()))
+        levers["storage_compression"] = chance.choice(codings)
+        if levers["storage_mode"] == "disk":
+            levers["storage_path"] = folder
+    if levers.get("history") == "reconstruct":
+        levers["model_gradient_sampling_interval"] = 1
+    cells = torch.tensor([[[n // 2 for n in shape]]]).expand(shots, 1, ndim).contiguous()
+    step = 0.0005 * (2.5 if chance.random() < 0.2 else 1.0)
+    call = {
+        "v": (2000 + 100 * torch.rand(shape, dtype=dtype)).to(device).requires_grad_(wanted),
+        "grid_spacing": 5.0,
+        "dt": step,
+        "source_amplitudes": torch.randn(shots, 1, steps, dtype=dtype).to(device),
+        "source_locations": cells.to(device),
+        "receiver_locations": (cells + 1).to(device),
+        "pml_width": chance.choice((0, 10, 20)),
+        "pml_freq": 25.0,
+        "max_vel": 2500.0,
+        "accuracy": 4,
+        **levers,
+    }
+    said = ", ".join(
+        f"{k}={v}" for k, v in levers.items() if v not in (None, False, 1, "full", "device") and k != "storage_path"
+    )
+    size = " x ".join(map(str, shape))
+    return f"{size}, {shots} shots, {steps} steps of {1000 * step:g} ms, {str(dtype)[6:]}, {said or 'no lever'}", call
+
+
+def resident(name: str) -> int:
+    """Bytes of the process: ``VmRSS`` now, ``VmHWM`` at most since `forget`."""
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith(name)).split()[1]) * 1024
+
+
+def forget() -> None:
+    """Let the peak of resident memory begin anew."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as switch:
+        switch.write("5")
+
+
+def run(call: dict[str, Any]) -> float:
+    """Seconds of a call, forward and back."""
+    on_gpu = call["v"].device.type == "cuda"
+    begin = time.perf_counter()
+    out = numbawave.scalar(**call)
+    if call["v"].requires_grad:
+        out.receiver_amplitudes.square().sum().backward()
+    if on_gpu:
+        torch.cuda.synchronize()
+    call["v"].grad = None
+    return time.perf_counter() - begin
+
+
+def compare(said: str, call: dict[str, Any], seconds: bool) -> Compared:
+    """Plan a call, and make it: once so that all is compiled, then measured."""
+    plan = numbawave.plan("scalar", **call)
+    run(call)
+    gc.collect()
+    on_gpu = call["v"].device.type == "cuda"
+    base = 0
+    if on_gpu:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        base = torch.cuda.memory_allocated()
+    forget()
+    before = resident("VmRSS")
+    taken = run(call)
+    host = resident("VmHWM") - before
+    device = torch.cuda.max_memory_allocated() - base if on_gpu else 0
+    expected = plan.seconds.total if seconds else 0.0
+    return Compared(said, (plan.memory.device_bytes, device), (plan.memory.host_bytes, host), (expected, taken))
+
+
+def off(planned: float, taken: float, least: float) -> str:
+    """How far a plan is from what was taken; nothing is said of little."""
+    return f"{planned / taken - 1:+.1%}" if taken and max(planned, taken) >= least else "-"
+
+
+def row(found: Compared) -> str:
+    """A row of the table."""
+    both = [*found.device, *found.host]
+    megabytes = [f"{value / 1e6:.1f}" for value in both]
+    words = [found.call, *megabytes[:2], off(*found.device, LEAST), *megabytes[2:], off(*found.host, LEAST)]
+    words += [f"{value:.3f}" for value in found.seconds] + [off(*found.seconds, 0.02) if found.seconds[0] else "-"]
+    return f"| {' | '.join(words)} |"
+
+
+def picture(found: list[Compared], path: Path) -> None:
+    """Planned against taken, device and host."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    for axes, title, pairs in zip(
+        figure.subplots(1, 2), ("device", "host"), ([f.device for f in found], [f.host for f in found]), strict=True
+    ):
+        large = [pair for pair in pairs if max(pair) >= LEAST]
+        axes.set(title=title, xlabel="planned, MB", ylabel="taken, MB", xscale="log", yscale="log")
+        if large:
+            axes.plot(*([value / 1e6 for value in each] for each in zip(*large, strict=True)), "o", ms=3)
+            ends = [min(map(min, large)) / 1e6, max(map(max, large)) / 1e6]
+            axes.plot(ends, ends, "k:", lw=1)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Print the table, and the worst of each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--seconds", action="store_true")
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--stop-after", type=float, default=1e9, metavar="S", help="begin no call after so many seconds")
+    options = parser.parse_args()
+    chance, found, begin = random.Random(options.seed), [], time.perf_counter()
+    print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.count):
+            torch.manual_seed(options.seed)
+            said, call = draw(chance, options.device, folder)
+            if time.perf_counter() - begin > options.stop_after:
+                break
+            found.append(compare(said, call, options.seconds))
+            print(row(found[-1]), flush=True)
+    for place, pairs in (("device", [f.device for f in found]), ("host", [f.host for f in found])):
+        errors = [planned / taken - 1 for planned, taken in pairs if max(planned, taken) >= LEAST and taken]
+        if errors:
+            print(f"\n{place}: {len(errors)} calls, from {min(errors):+.1%} to {max(errors):+.1%}")
+    if options.picture:
+        picture(found, options.picture)
+
+
+if __name__ == "__main__":
+    main()
