@@ -113,12 +113,12 @@ def spread(module: torch.nn.Module) -> torch.nn.Module:
     if ranks().size == 1:
         return module
     wrapped = DistributedDataParallel(module)
-    wrapped.register_comm_hook(None, _sum)
+    wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket.buffer()))  # torch wants this name
     return wrapped
 
 
-def _sum(_: None, bucket: Any) -> torch.futures.Future[Tensor]:
-    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+def _summed(gradients: Tensor) -> torch.futures.Future[Tensor]:
+    future = dist.all_reduce(gradients, async_op=True).get_future()
     summed: torch.futures.Future[Tensor] = future.then(lambda done: done.value()[0])
     return summed
 

@@ -21,6 +21,9 @@ from ..torch_bridge.result import CallInfo
 PATIENCE = timedelta(hours=12)
 """How long a rank waits for the others, which may propagate many more shots than it has; a lost one is noticed at once."""
 
+LAUNCHED = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+"""What ``torchrun`` tells a process in its environment; other launchers may do the same."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -74,14 +77,12 @@ def process_group() -> Iterator[Ranks]:
     Ranks
     """
     with ExitStack() as stack:
-        if "TORCHELASTIC_RUN_ID" in os.environ and not dist.is_initialized():
-            backend = "gloo"
-            if torch.cuda.is_available():
-                backend = "cpu:gloo,cuda:nccl" if dist.is_nccl_available() else backend
-                local_rank = int(os.environ["LOCAL_RANK"])
-                if local_rank < torch.cuda.device_count():
-                    stack.enter_context(torch.cuda.device(local_rank))
-            dist.init_process_group(backend, timeout=PATIENCE)
+        if os.environ.keys() >= LAUNCHED and not dist.is_initialized():
+            gpus = torch.cuda.is_available() and dist.is_nccl_available()
+            local_rank = int(os.environ.get("LOCAL_RANK", 0))
+            if gpus and local_rank < torch.cuda.device_count():
+                stack.enter_context(torch.cuda.device(local_rank))
+            dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=PATIENCE)
             stack.callback(dist.destroy_process_group)
         yield ranks()
 
@@ -234,12 +235,12 @@ def sum_over_ranks(tensor: Tensor) -> Tensor:
     Parameters
     ----------
     tensor : Tensor
-        Of one shape and dtype on all ranks. The order of the sum depends on the number of ranks alone.
+        Of one shape and dtype on all ranks.
 
     Returns
     -------
     Tensor
-        The same tensor: on every rank the same bits.
+        The same tensor: the same bits on every rank, and in every run with so many ranks on the same machines.
     """
     if ranks().size > 1:
         dist.all_reduce(tensor)
