@@ -21,6 +21,9 @@ from ..torch_bridge.result import CallInfo
 PATIENCE = timedelta(hours=12)
 """How long a rank waits for the others, which may propagate many more shots than it has; a lost one is noticed at once."""
 
+COMING = timedelta(minutes=10)
+"""How long ranks wait for one another to come, once the launcher has started all."""
+
 LAUNCHED = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """What ``torchrun`` tells a process in its environment; other launchers may do the same."""
 
@@ -82,7 +85,11 @@ def process_group() -> Iterator[Ranks]:
             local_rank = int(os.environ.get("LOCAL_RANK", 0))
             if gpus and local_rank < torch.cuda.device_count():
                 stack.enter_context(torch.cuda.device(local_rank))
-            dist.init_process_group("cpu:gloo,cuda:nccl" if gpus else "gloo", timeout=PATIENCE)
+            from .meeting import meet  # torch may be built without what this needs
+
+            store, rank, size = meet(COMING)
+            backend = "cpu:gloo,cuda:nccl" if gpus else "gloo"
+            dist.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=size)
             stack.callback(dist.destroy_process_group)
         yield ranks()
 

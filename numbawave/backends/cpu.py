@@ -101,7 +101,7 @@ def _threads(count: int) -> Iterator[None]:
 def _cores() -> int:
     """Threads for this process: its part of those of the ranks of a machine, unless ``NUMBA_NUM_THREADS`` says it."""
     n_ranks = 1 if "NUMBA_NUM_THREADS" in os.environ else int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    return max(1, numba.get_num_threads() // n_ranks)
+    return max(1, int(numba.get_num_threads()) // n_ranks)
 
 
 class Cpu:
