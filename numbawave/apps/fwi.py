@@ -17,7 +17,7 @@ from .descent import Objective, make_optimiser, step_scale
 from .job import Job
 from .observed_data import observed_records
 from .problem import Problem, load_problem
-from .ranks import process_group, united
+from .ranks import gathered, process_group, united
 from .report import Summary, conclude
 
 CHECKPOINT = "checkpoint.pt"
@@ -72,12 +72,15 @@ def run(
         with united():
             problem = load_problem(job)
         crew = Crew(problem)
+        # on a machine that lost no rank, torchrun does not count that it started the ranks again
+        starts = max(gathered(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))))
         if not ranks.first:
             return crew.serve()
         with crew.leading():
-            # a worker that torchrun starts again does not begin anew what it began anew before
-            again = restart and not int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
-            summary = _lead(crew, again, progress, say or (lambda line: None), after_iteration or (lambda state: None))
+            # ranks that were started again go on from what they began anew
+            summary = _lead(
+                crew, restart and not starts, progress, say or (lambda line: None), after_iteration or (lambda state: None)
+            )
         crew.dismiss(summary)
         return summary
 

@@ -165,6 +165,10 @@ def united() -> Iterator[None]:
 
     Every rank must enter the block, and nothing in it may wait for another rank.
 
+    Yields
+    ------
+    None
+
     Raises
     ------
     NumbawaveError
