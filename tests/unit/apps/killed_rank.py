@@ -1,15 +1,27 @@
-"""``numbawave`` as torchrun starts it, but rank 1 is killed once, amid its second iteration."""
+"""A job twice as torchrun starts it; rank 1 is killed once, amid the second iteration. Arguments: job file, two folders."""
 
 import os
+import runpy
 import signal
 import sys
 from types import SimpleNamespace
 from typing import Any
 
-from numbawave.apps import cli, crew
+from numbawave.apps import crew
 
 KILLED_AT = 4
 """Of the calls for a gradient: after those of a whole iteration of this job."""
+
+
+def numbawave(*words: str) -> None:
+    """``python -m numbawave``, in this process."""
+    sys.argv[1:] = words
+    try:
+        runpy.run_module("numbawave", run_name="__main__")
+    except SystemExit as ended:
+        if ended.code:
+            raise
+
 
 if __name__ == "__main__":
     no_picture: Any = SimpleNamespace(draw_result=lambda arrays: b"")
@@ -24,4 +36,7 @@ if __name__ == "__main__":
         return whole(*arguments)
 
     crew.misfit_and_gradient = failing
-    sys.exit(cli.main())
+    job, *outputs = sys.argv[1:]
+    for output in outputs:
+        # this begins anew, but not again when torchrun starts the ranks again
+        numbawave("fwi", job, "--output", output, "--no-progress", "--restart")
