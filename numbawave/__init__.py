@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         InvalidValueError,
         NonFiniteError,
         NumbawaveError,
+        RankError,
         StorageError,
     )
     from numbawave.history.codecs.compression import Compression
@@ -40,6 +41,7 @@ __all__ = [
     "NonFiniteError",
     "NumbawaveError",
     "PropagatorOutput",
+    "RankError",
     "Scalar",
     "StorageError",
     "cell",
@@ -64,6 +66,7 @@ _HOMES = {
     "NonFiniteError": "numbawave.errors",
     "NumbawaveError": "numbawave.errors",
     "PropagatorOutput": "numbawave.torch_bridge.result",
+    "RankError": "numbawave.errors",
     "Scalar": "numbawave.torch_bridge.propagators",
     "StorageError": "numbawave.errors",
     "cell": "numbawave.survey.geometry",

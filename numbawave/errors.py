@@ -58,3 +58,7 @@ class DeviceMemoryError(NumbawaveError, MemoryError, RuntimeError):
 
 class StorageError(NumbawaveError, OSError):
     """A file or folder cannot be read or written."""
+
+
+class RankError(NumbawaveError, RuntimeError):
+    """Another of the processes that work together failed."""

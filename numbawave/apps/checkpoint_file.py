@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import InvalidValueError, StorageError
 from .atomic_file import write_atomically
-from .job import EXACT_LEVERS
+from .job import NO_RESULT
 from .problem import Problem
 
 MAGIC = b"numbawave checkpoint 1\n"
@@ -82,13 +82,19 @@ def fresh_state(problem: Problem) -> State:
     return State(start.clone(), start.clone(), torch.zeros_like(start), random=generator.get_state())
 
 
-def _identity(problem: Problem) -> dict[str, str]:
-    """What must agree for a checkpoint to belong to a job: every key that decides the result, and the arrays."""
-    keys = {
-        name: repr(value)
-        for name, value in dataclasses.asdict(problem.job).items()
-        if name not in ("output", *EXACT_LEVERS)
-    }
+def identity(problem: Problem) -> dict[str, str]:
+    """What must agree for a checkpoint to belong to a job: every key that decides the result, and the arrays.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    dict of str to str
+        By key; ``arrays`` is a hash of all.
+    """
+    keys = {name: repr(value) for name, value in dataclasses.asdict(problem.job).items() if name not in NO_RESULT}
     return {**keys, "arrays": problem.digest()}
 
 
@@ -109,7 +115,7 @@ def save_state(path: Path, problem: Problem, state: State) -> None:
     """
     stream = io.BytesIO()
     fields = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
-    torch.save({"identity": _identity(problem), "state": fields}, stream)
+    torch.save({"identity": identity(problem), "state": fields}, stream)
     content = stream.getvalue()
     write_atomically(path, MAGIC + hashlib.sha256(content).digest() + content)
 
@@ -143,7 +149,7 @@ def load_state(path: Path, problem: Problem) -> State:
         rule = "the checkpoint is damaged or was written by something else"
         raise StorageError(str(path), f"{len(content)} bytes", rule, "give --restart or another --output")
     kept = torch.load(io.BytesIO(content[start:]), weights_only=True)
-    wanted = _identity(problem)
+    wanted = identity(problem)
     differing = [name for name in wanted if kept["identity"].get(name) != wanted[name]]
     if differing:
         name = differing[0]

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(options.execute(options))
     except NumbawaveError as error:
-        print(f"numbawave: {error}", file=sys.stderr)
+        if int(os.environ.get("LOCAL_RANK", 0)) == 0:  # under torchrun, all ranks of a machine say the same
+            print(f"numbawave: {error}", file=sys.stderr)
         return 2
 
 
@@ -133,7 +135,8 @@ def _invert(path: str | None, chosen: dict[str, Any], options: argparse.Namespac
     except KeyboardInterrupt:
         print(f"\nnumbawave: stopped. {_how_to_go_on(Path(job.output) / CHECKPOINT)}", file=sys.stderr)
         return 130
-    print(summary.table())
+    if int(os.environ.get("RANK", 0)) == 0:
+        print(summary.table())
     return 0
 
 

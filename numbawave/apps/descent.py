@@ -1,6 +1,8 @@
 """From misfit to step: the objective of a frequency band, and the torch optimisers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -57,6 +59,39 @@ def make_band(problem: Problem, observed: Tensor, corner: float) -> Band:
     return Band(corner, wavelet, filtered, fade, sampling_stride(problem.dt, corner))
 
 
+Propagate = Callable[[Tensor, Tensor], tuple[float, Tensor]]
+
+
+def misfit_and_gradient(problem: Problem, band: Band, velocity: Tensor, chosen: Tensor) -> tuple[float, Tensor]:
+    """Propagate some shots in this process, forwards and back.
+
+    Parameters
+    ----------
+    problem : Problem
+    band : Band
+    velocity : Tensor [*grid]
+        m/s.
+    chosen : Tensor [n] of int64
+        Indices of shots, perhaps none; batches are summed in this order.
+
+    Returns
+    -------
+    misfit : float
+    gradient : Tensor [*grid]
+        For the model, on the problem's device.
+    """
+    misfit, device = get_misfit(problem.job.misfit), problem.device
+    velocity, fade = velocity.detach().to(device), band.fade.to(device)
+    total, gradient = 0.0, torch.zeros_like(velocity)
+    for batch in problem.batches(chosen):
+        leaf = velocity.clone().requires_grad_()
+        predicted = problem.record(leaf, batch, band.wavelet, band.stride) * fade
+        loss = misfit(predicted, band.observed[batch].to(device))
+        gradient += torch.autograd.grad(loss, leaf)[0]
+        total += float(loss.detach())
+    return total, gradient
+
+
 class Objective:
     """The misfit of some shots in one band, as a function of the variable that the optimiser changes.
 
@@ -72,10 +107,15 @@ class Objective:
         The model at the beginning of the stage, m/s.
     chosen : Tensor [n] of int64
         Indices of shots; batches are summed in this order.
+    propagate : callable, optional
+        Takes a model and `chosen`, and gives misfit and gradient; `misfit_and_gradient` in this process unless given.
     """
 
-    def __init__(self, problem: Problem, band: Band, base: Tensor, chosen: Tensor) -> None:
+    def __init__(
+        self, problem: Problem, band: Band, base: Tensor, chosen: Tensor, propagate: Propagate | None = None
+    ) -> None:
         self.problem, self.band, self.base, self.chosen = problem, band, base, chosen
+        self.propagate = propagate or partial(misfit_and_gradient, problem, band)
         self._recent: list[tuple[Tensor, float, Tensor]] = []
 
     def choose(self, chosen: Tensor) -> None:
@@ -110,26 +150,15 @@ class Objective:
                 return loss, gradient
         leaf = variable.detach().clone().requires_grad_()
         velocity = self.velocity(leaf)
-        loss, by_velocity = self._propagate(velocity.detach())
+        loss, by_velocity = self.propagate(velocity.detach(), self.chosen)
+        by_velocity = by_velocity.to(velocity.device)
+        if not (torch.isfinite(by_velocity).all() and loss < float("inf")):
+            rule = f"the misfit below {self.band.corner:g} Hz or its gradient is not finite"
+            raise NonFiniteError("misfit", loss, rule, "check the data and the model, or use dtype float64")
         (gradient,) = torch.autograd.grad(velocity, leaf, by_velocity)
         gradient = gradient.contiguous()
         self._recent = [*self._recent[-1:], (leaf.detach(), loss, gradient)]
         return loss, gradient
-
-    def _propagate(self, velocity: Tensor) -> tuple[float, Tensor]:
-        problem, band = self.problem, self.band
-        misfit = get_misfit(problem.job.misfit)
-        total, gradient = 0.0, torch.zeros_like(velocity)
-        for batch in problem.batches(self.chosen):
-            leaf = velocity.clone().requires_grad_()
-            predicted = problem.record(leaf, batch, band.wavelet, band.stride) * band.fade
-            loss = misfit(predicted, band.observed[batch])
-            gradient += torch.autograd.grad(loss, leaf)[0]
-            total += float(loss.detach())
-        if not (torch.isfinite(gradient).all() and total < float("inf")):
-            rule = f"the misfit below {band.corner:g} Hz or its gradient is not finite"
-            raise NonFiniteError("misfit", total, rule, "check the data and the model, or use dtype float64")
-        return total, gradient
 
 
 def make_optimiser(job: Job, variable: Tensor) -> torch.optim.Optimizer:

@@ -1,7 +1,9 @@
 """Full-waveform inversion: frequency stages of descent, with a checkpoint after every iteration."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -10,10 +12,12 @@ from tqdm import tqdm
 
 from .atomic_file import make_folder
 from .checkpoint_file import State, fresh_state, load_state, save_state
-from .descent import Objective, make_band, make_optimiser, step_scale
+from .crew import Crew
+from .descent import Objective, make_optimiser, step_scale
 from .job import Job
 from .observed_data import observed_records
 from .problem import Problem, load_problem
+from .ranks import gathered, process_group, united
 from .report import Summary, conclude
 
 CHECKPOINT = "checkpoint.pt"
@@ -30,7 +34,10 @@ def run(
     """Run a job to its end, from its checkpoint if its output folder holds one.
 
     After a kill at any moment the same call goes on from the last iteration, and the result is the same bit
-    for bit on the same machine with the same number of threads.
+    for bit on the same machine with the same number of threads and of ranks.
+
+    Under ``torchrun`` every rank makes this call, and each propagates its share of the shots. The first one decides,
+    prints and writes: only it uses `progress`, `say` and `after_iteration`, and only its output folder is used.
 
     Parameters
     ----------
@@ -48,7 +55,7 @@ def run(
     Returns
     -------
     Summary
-        Of what ``result.npz`` and ``result.png`` in the output folder hold.
+        On every rank: of what ``result.npz`` and ``result.png`` in the output folder hold.
 
     Raises
     ------
@@ -58,9 +65,31 @@ def run(
         If a file cannot be read or written.
     NonFiniteError
         If the inversion blew up.
+    RankError
+        If another rank failed in a way that is none of the above.
     """
-    say = say or (lambda line: None)
-    problem = load_problem(job)
+    with process_group() as ranks:
+        with united():
+            problem = load_problem(job)
+        crew = Crew(problem)
+        # on a machine that lost no rank, torchrun does not count that it started the ranks again
+        starts = max(gathered(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))))
+        if not ranks.first:
+            return crew.serve()
+        with crew.leading():
+            # ranks that were started again go on from what they began anew
+            summary = _lead(
+                crew, restart and not starts, progress, say or (lambda line: None), after_iteration or (lambda state: None)
+            )
+        crew.dismiss(summary)
+        return summary
+
+
+def _lead(
+    crew: Crew, restart: bool, progress: bool | None, say: Callable[[str], None], after_iteration: Callable[[State], None]
+) -> Summary:
+    """What the first rank does: decide and write."""
+    problem, job = crew.problem, crew.problem.job
     folder = Path(job.output)
     make_folder(folder)
     path = folder / CHECKPOINT
@@ -69,31 +98,30 @@ def run(
     if path.exists() and not restart:
         state = load_state(path, problem)
         say(f"going on from {path}: {state.done} of {total} iterations done (--restart begins anew)")
-    say(_headline(problem))
-    observed = observed_records(problem, folder)
+    say(_headline(crew))
+    crew.observe(observed_records(problem, folder, crew.record_all))
     with tqdm(total=total, initial=state.done, disable=None if progress is None else not progress, unit="it") as bar:
         while state.stage < len(job.stages):
-            for _ in _descend(problem, observed, state):
+            for _ in _descend(crew, state):
                 save_state(path, problem, state)
                 _show(bar, state)
-                if after_iteration:
-                    after_iteration(state)
+                after_iteration(state)
             say(_stage_line(job, state))
-    return conclude(problem, observed, state, folder)
+    return conclude(problem, crew.band(job.stages[-1][0]), state, folder, crew.record_all)
 
 
-def _descend(problem: Problem, observed: Tensor, state: State) -> Iterator[None]:
+def _descend(crew: Crew, state: State) -> Iterator[None]:
     """Run what is left of the current stage, updating the state; yields after each iteration."""
-    job = problem.job
+    problem, job = crew.problem, crew.problem.job
     corner, n_iterations = job.stages[state.stage]
-    band = make_band(problem, observed, corner)
     variable = torch.nn.Parameter(state.variable)
     optimiser = make_optimiser(job, variable)
     if state.optimiser is not None:
         optimiser.load_state_dict(state.optimiser)
     else:
         state.losses.append([])
-    objective = Objective(problem, band, state.base, torch.arange(len(problem.shots)))
+    every = torch.arange(len(problem.shots))
+    objective = Objective(problem, crew.band(corner), state.base, every, partial(crew.misfit, corner))
     for iteration in range(state.iteration, n_iterations):
         began = time.perf_counter()
         objective.choose(_draw(problem, state))
@@ -144,10 +172,12 @@ def _draw(problem: Problem, state: State) -> Tensor:
     return drawn
 
 
-def _headline(problem: Problem) -> str:
+def _headline(crew: Crew) -> str:
+    problem = crew.problem
     shape = " x ".join(str(n) for n in problem.start.shape)
     steps = f"{len(problem.wavelet)} steps of {1000 * problem.dt:.3g} ms"
-    return f"{shape} cells, {len(problem.shots)} shots, {len(problem.receivers)} receivers, {steps}"
+    where = str(problem.device) if crew.ranks.size == 1 else f"{crew.ranks.size} ranks ({problem.device.type})"
+    return f"{shape} cells, {len(problem.shots)} shots, {len(problem.receivers)} receivers, {steps}, on {where}"
 
 
 def _stage_line(job: Job, state: State) -> str:

@@ -67,6 +67,9 @@ class Job:
     accuracy: int = key(4, values.integer, "order of the finite differences: 2, 4, 6 or 8")
     pml_width: int = key(20, values.integer, "width of the absorbing layer, cells")
     dtype: str = key("float32", values.text, "float32 or float64")
+    device: str = key(
+        "auto", values.text, "auto (a GPU where there is one), cpu, cuda or cuda:1; torchrun gives each rank its own"
+    )
     history: str = key("full", values.text, "cells whose past is kept: full, interior or reconstruct")
     checkpoint_segments: int | str = key(0, values.count, "segments whose past is kept one at a time; 0 is one, or auto")
     checkpoint_states: int = key(0, values.integer, "most wavefields kept at their starts; 0 is all")
@@ -77,6 +80,9 @@ class Job:
 
 EXACT_LEVERS = ("checkpoint_segments", "checkpoint_states", "storage_mode")
 """Keys that decide memory and time, and no bit of the result."""
+
+NO_RESULT = ("output", "device", *EXACT_LEVERS)
+"""Keys that may change when a job is resumed: none decides more of the result than its rounding."""
 
 DEMO: dict[str, Any] = {"output": "numbawave-demo"}
 """What ``numbawave demo`` runs: the defaults, which are the built-in 2-D model."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -122,6 +123,12 @@ RULES: tuple[Rule, ...] = (
     ("vmax", lambda v: v > 0, "must be positive m/s", "4800"),
     ("accuracy", lambda v: v in (2, 4, 6, 8), "must be 2, 4, 6 or 8", "4"),
     ("pml_width", lambda v: v >= 0, "must not be negative", "20"),
+    (
+        "device",
+        lambda v: re.fullmatch(r"auto|cpu|cuda(:\d+)?", v) is not None,
+        "must be auto, cpu, cuda or cuda with a number",
+        "cuda:1",
+    ),
     ("dtype", lambda v: v in ("float32", "float64"), "must be float32 or float64", "float32"),
     *(
         (name, lambda v, known=known: v in known, f"must be one of {', '.join(known)}", known[0])

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from torch import Tensor
 from .atomic_file import write_atomically
 from .problem import Problem
 
+RecordAll = Callable[[Tensor, Tensor], Tensor]
 
-def observed_records(problem: Problem, folder: Path) -> Tensor:
+
+def observed_records(problem: Problem, folder: Path, record_all: RecordAll | None = None) -> Tensor:
     """The records to be fitted.
 
     Synthetic records are computed again whenever the kept ones are missing, damaged or of another job; the
@@ -23,6 +26,8 @@ def observed_records(problem: Problem, folder: Path) -> Tensor:
     problem : Problem
     folder : Path
         Where they are kept, as ``observed.npz``.
+    record_all : callable, optional
+        Takes a model and a wavelet and gives the records of all shots; ``problem.record_all`` unless given.
 
     Returns
     -------
@@ -41,7 +46,7 @@ def observed_records(problem: Problem, folder: Path) -> Tensor:
     kept = _kept(path, name)
     if kept is not None:
         return kept
-    records = problem.record_all(problem.true, problem.wavelet)
+    records = (record_all or problem.record_all)(problem.true, problem.wavelet)
     stream = io.BytesIO()
     np.savez(stream, records=records.numpy(), origin=name, digest=_digest(records.numpy()))
     write_atomically(path, stream.getvalue())

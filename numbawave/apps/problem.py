@@ -12,6 +12,7 @@ from ..errors import InvalidValueError
 from ..torch_bridge.propagators import scalar
 from ..torch_bridge.wavelets import ricker
 from .acquisition import spread
+from .device import own_device
 from .job import Job
 from .models import layered_model
 from .smoothing import smooth, water_layer
@@ -21,7 +22,7 @@ from .velocity_file import load_array, load_velocity
 
 @dataclass(frozen=True)
 class Problem:
-    """A job with its arrays; tensors have the job's dtype and are on the CPU.
+    """A job with its arrays; tensors have the job's dtype and are on the CPU, but waves run on the job's device.
 
     Attributes
     ----------
@@ -41,6 +42,8 @@ class Problem:
         Cells.
     observed : Tensor [shot, receiver, time] or None
         The data file's records; None when they are to be computed.
+    device : torch.device
+        Where waves run; under ``torchrun`` this rank's own.
     """
 
     job: Job
@@ -53,6 +56,7 @@ class Problem:
     shots: Tensor
     receivers: Tensor
     observed: Tensor | None
+    device: torch.device
 
     def record(self, velocity: Tensor, chosen: Tensor, wavelet: Tensor, stride: int = 1) -> Tensor:
         """Propagate some of the shots, together.
@@ -70,6 +74,7 @@ class Problem:
         Returns
         -------
         Tensor [n, receiver, time]
+            On the device.
         """
         records: Tensor = scalar(**self.call(velocity, chosen, wavelet, stride)).receiver_amplitudes
         return records
@@ -80,10 +85,10 @@ class Problem:
         # the bounds and the peak frequency, not each model and band, decide the time step and the absorbing
         # layer: otherwise observed and predicted records would differ by more than the model
         return {
-            "v": velocity,
+            "v": velocity.to(self.device),
             "grid_spacing": list(self.spacing),
             "dt": self.dt,
-            "source_amplitudes": wavelet.expand(n, 1, -1).contiguous(),
+            "source_amplitudes": wavelet.expand(n, 1, -1).to(self.device).contiguous(),
             "source_locations": self.shots[chosen][:, None],
             "receiver_locations": self.receivers.expand(n, -1, -1).contiguous(),
             "accuracy": self.job.accuracy,
@@ -104,13 +109,19 @@ class Problem:
 
     def batches(self, chosen: Tensor) -> tuple[Tensor, ...]:
         """The chosen shots, in order, in groups that are propagated together."""
-        return torch.split(chosen, self.job.batch_shots)
+        return torch.split(chosen, self.job.batch_shots) if len(chosen) else ()
 
-    def record_all(self, velocity: Tensor, wavelet: Tensor) -> Tensor:
-        """Records of every shot without a gradient, [shot, receiver, time]."""
+    @property
+    def records_shape(self) -> tuple[int, int, int]:
+        """Shots, receivers and time samples."""
+        return len(self.shots), len(self.receivers), len(self.wavelet)
+
+    def record_all(self, velocity: Tensor, wavelet: Tensor, chosen: Tensor | None = None) -> Tensor:
+        """Records of every shot, or of the chosen ones, without a gradient: [shot, receiver, time], on the CPU."""
+        batches = self.batches(torch.arange(len(self.shots)) if chosen is None else chosen)
         with torch.no_grad():
-            parts = [self.record(velocity, batch, wavelet) for batch in self.batches(torch.arange(len(self.shots)))]
-        return torch.cat(parts)
+            parts = [self.record(velocity, batch, wavelet).cpu() for batch in batches]
+        return torch.cat(parts) if parts else self.wavelet.new_zeros(0, *self.records_shape[1:])
 
     def digest(self) -> str:
         """A hash of every array that decides the result."""
@@ -144,8 +155,9 @@ def load_problem(job: Job) -> Problem:
     StorageError
         If a file cannot be read.
     InvalidTypeError, InvalidValueError
-        If a file's content, or its fit with the job, breaks a rule.
+        If a file's content, or its fit with the job, breaks a rule, or the device is not there.
     """
+    device = own_device(job.device)
     true = _true_model(job)
     start = _start_model(job, true)
     shape = tuple(start.shape)
@@ -170,7 +182,7 @@ def load_problem(job: Job) -> Problem:
             rule = f"has the shape {tuple(observed.shape)}, but shots, receivers and nt are {wanted}"
             raise InvalidValueError("observed", job.observed, rule, "correct either")
     true = None if true is None else true.to(dtype)
-    return Problem(job, spacing, dt, true, start.to(dtype), water, wavelet, shots, receivers, observed)
+    return Problem(job, spacing, dt, true, start.to(dtype), water, wavelet, shots, receivers, observed, device)
 
 
 def _true_model(job: Job) -> Tensor | None:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .atomic_file import write_atomically
 from .checkpoint_file import State
-from .descent import make_band
+from .descent import Band
+from .observed_data import RecordAll
 from .problem import Problem
 
 EDGE = 0.1
@@ -109,7 +110,7 @@ def relative_error(found: Tensor, true: Tensor) -> float:
     return float(difference / true.to(torch.float64).norm().clamp_min(torch.finfo(torch.float64).tiny))
 
 
-def conclude(problem: Problem, observed: Tensor, state: State, folder: Path) -> Summary:
+def conclude(problem: Problem, band: Band, state: State, folder: Path, record_all: RecordAll) -> Summary:
     """Measure the result and write result.npz and result.png.
 
     The .npz holds no times, so the same job gives the same file byte for byte.
@@ -117,10 +118,13 @@ def conclude(problem: Problem, observed: Tensor, state: State, folder: Path) -> 
     Parameters
     ----------
     problem : Problem
-    observed : Tensor [shot, receiver, time]
+    band : Band
+        The last stage's.
     state : State
         After the last iteration.
     folder : Path
+    record_all : callable
+        Takes a model and a wavelet, and gives the records of all shots.
 
     Returns
     -------
@@ -133,8 +137,7 @@ def conclude(problem: Problem, observed: Tensor, state: State, folder: Path) -> 
     """
     from .plots import draw_result
 
-    band = make_band(problem, observed, problem.job.stages[-1][0])
-    records = [problem.record_all(model, band.wavelet) * band.fade for model in (problem.start, state.model)]
+    records = [record_all(model, band.wavelet) * band.fade for model in (problem.start, state.model)]
     data_error = tuple(relative_error(found, band.observed) for found in records)
     model_error = None
     if problem.true is not None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.codegen.loop_cpu import source as source
-from numbawave.codegen.module_cache import load
+from numbawave.codegen.module_cache import load, one_process
 from numbawave.grid.domain import LANES
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -98,6 +98,12 @@ def _threads(count: int) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
+def _cores() -> int:
+    """Threads for this process: its part of those of the ranks of a machine, unless ``NUMBA_NUM_THREADS`` says it."""
+    n_ranks = 1 if "NUMBA_NUM_THREADS" in os.environ else int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return max(1, int(numba.get_num_threads()) // n_ranks)
+
+
 class Cpu:
     """Backend ``"cpu"``: printed loops, compiled by Numba when first used."""
 
@@ -111,8 +117,9 @@ class Cpu:
         program = run.setup.program(direction)
         title = f"{program.name}_{len(program.axes)}d"
         text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name)
-        function = getattr(load(title, text, sorted(FAST)), direction)
-        threads = min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
+        module = load(title, text, sorted(FAST))
+        function = getattr(module, direction)
+        threads = min(_cores(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
         values = grid_values(run, program)
         values["parts"] = _parts(run.grid, values, threads)
         values |= {name: len(arrays[what]) for name, what in (("slots", "history"), ("rings", "ring")) if what in arrays}
@@ -124,6 +131,9 @@ class Cpu:
             flat = {name: arrays[name].reshape(-1) for name in names if name in arrays}
             given = values | flat | {"first_step": first, "last_step": last}
             with _ONE_AT_A_TIME, _threads(threads):
+                if not function.signatures:
+                    with one_process(module):  # no step is taken: the first of the ranks compiles, the others find it done
+                        function(*((given | {"last_step": first})[name] for name in names))
                 function(*(given[name] for name in names))
             exchange(program, arrays, last - first)
 

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -94,12 +94,11 @@ def _written(path: Path, text: str) -> bool:
 @contextmanager
 def one_process(module: ModuleType) -> Iterator[None]:
     """Let one process at a time compile a printed module: the others then find it compiled on the disk."""
-    path = Path(str(module.__file__)).with_suffix(".lock")
-    try:
-        import fcntl
+    path = Path(str(module.__file__))
+    with ExitStack() as stack:
+        if path.is_file():  # a module that lives in memory is compiled by each process for itself
+            with suppress(ImportError, OSError):
+                import fcntl
 
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-    except (ImportError, OSError):
+                fcntl.flock(stack.enter_context(path.with_suffix(".lock").open("w")), fcntl.LOCK_EX)
         yield

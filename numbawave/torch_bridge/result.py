@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from numbawave.errors import InvalidTypeError
 from numbawave.planning.ledger import Ledger
 
 
@@ -109,8 +110,12 @@ class PropagatorOutput(tuple[Any, ...]):
     info: RunInfo
     names: tuple[str, ...]
 
-    def __new__(cls, values: Mapping[str, Any], info: RunInfo) -> PropagatorOutput:
+    def __new__(cls, values: Mapping[str, Any], info: RunInfo | None = None) -> PropagatorOutput:
         """Results in order, and what ran."""
+        if info is None:
+            rule = "results of several devices cannot be joined, as torch.nn.DataParallel does, but their records can"
+            remedy = "wrap the module before: DataParallel(numbawave.apps.ddp.Records(module))"
+            raise InvalidTypeError("PropagatorOutput", "without info", rule, remedy)
         self = super().__new__(cls, values.values())
         self.info, self.names = info, tuple(values)
         return self

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from numbawave.codegen.module_cache import cache_folder, load
+from numbawave.codegen.module_cache import cache_folder, load, one_process
 
 ROOT = Path(__file__).parents[3]
 RUN = """
@@ -94,3 +94,30 @@ def test_text_that_does_not_run_is_not_registered(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ZeroDivisionError):
         load("broken", "a = 1 // 0\n")
     assert set(sys.modules) == before
+
+
+def test_a_module_in_memory_is_compiled_without_a_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("")
+    monkeypatch.setenv("NUMBAWAVE_CACHE_DIR", str(tmp_path / "blocked"))
+    monkeypatch.chdir(tmp_path)
+    with one_process(load("memory", "a = 5\n")):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["blocked"]
+
+
+def test_one_process_at_a_time_holds_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setenv("NUMBAWAVE_CACHE_DIR", str(tmp_path))
+    module = load("locked", "a = 6\n")
+
+    def compile_while_another_wants_to() -> None:
+        with one_process(module):
+            with lock.open("w") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            raise OSError("of the compiler")
+
+    lock = Path(str(module.__file__)).with_suffix(".lock")
+    with pytest.raises(OSError, match="of the compiler"):
+        compile_while_another_wants_to()
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
