@@ -2,8 +2,8 @@
 
 Random calls, forward and backward, one after another: the bytes that ``numbawave.plan`` says before the call, beside the
 peak of PyTorch's device memory and the growth of the process's resident memory during it (which needs memory that is given
-back at once: ``MALLOC_MMAP_THRESHOLD_=65536``); with ``--seconds``, the expected time beside that of a second call. Draws the
-scatter to ``--picture``.
+back at once: ``MALLOC_MMAP_THRESHOLD_=65536``); with ``--seconds``, the expected time beside that of a second call.
+``--picture`` draws both.
 """
 
 import argparse
