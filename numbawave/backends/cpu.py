@@ -112,7 +112,7 @@ class Cpu:
         title = f"{program.name}_{len(program.axes)}d"
         text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name)
         function = getattr(load(title, text, sorted(FAST)), direction)
-        threads = min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
+        threads = self.workers(run)
         values = grid_values(run, program)
         values["parts"] = _parts(run.grid, values, threads)
         values |= {name: len(arrays[what]) for name, what in (("slots", "history"), ("rings", "ring")) if what in arrays}
@@ -128,6 +128,10 @@ class Cpu:
             exchange(program, arrays, last - first)
 
         return advance
+
+    def workers(self, run: Any) -> int:
+        """See ``Backend``."""
+        return int(min(numba.get_num_threads(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD)))
 
     def copies(self, run: Any) -> int:
         """See ``Backend``."""

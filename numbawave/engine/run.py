@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,13 +15,13 @@ from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
 from numbawave.engine.buffers import declare
 from numbawave.engine.march import March
-from numbawave.engine.reversal import Reversal, surround, unwind
+from numbawave.engine.reversal import Reversal, store_of, surround, unwind
 from numbawave.engine.scaling import finish, gradients, start
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
 from numbawave.engine.tape import Tape
 from numbawave.grid.domain import Box, Domain
-from numbawave.history.base import Slots, Store
+from numbawave.history.base import Slots
 from numbawave.history.storage import Storage
 from numbawave.planning.ledger import Ledger
 from numbawave.stencil.form import Field
@@ -182,22 +181,12 @@ class Run:
         arrays = self._ahead("forward", parameters, amplitudes, initial)
         march = March(self, "forward", arrays)
         if keep:
-            self.tape = Tape(self.schedule, self._store(), self.storage.states(self.space))
+            self.tape = Tape(self.schedule, store_of(self), self.storage.states(self.space))
             arrays |= self._written()
             self.tape.forward(march)
         else:
             march.go(0, self.steps, history=False)
         return {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}, march.state
-
-    def _store(self) -> Store:
-        run = weakref.proxy(self)  # a store that held its run would stay, with its file, until garbage is collected
-
-        def make(name: str) -> Any:
-            return run.make(name if run.undo is None else name.replace("history", "ring", 1), zero=False)
-
-        slots = self.slots_of if self.undo is None else self.ring_of
-        kept = self.storage.store(slots, self.space, self.backend, make)
-        return kept if self.undo is None else Reversal(self, kept)
 
     def _written(self) -> Arrays:
         """What steps forward write for those back."""

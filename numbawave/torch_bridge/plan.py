@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from numbawave.engine.buffers import declare
+from numbawave.engine.work import Legs
 from numbawave.planning.ledger import Ledger, Moment
+from numbawave.planning.seconds import Seconds, seconds
 from numbawave.torch_bridge.binding import bound
-from numbawave.torch_bridge.frontend import prepare
+from numbawave.torch_bridge.calibration import Calibration, legs
+from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.propagators import call_info
 from numbawave.torch_bridge.result import CallInfo
 from numbawave.torch_bridge.segments import equation_of
@@ -76,9 +80,27 @@ class Plan:
 
     info: CallInfo
     memory: Memory
+    _prepared: Prepared = field(repr=False, compare=False)
+    _legs: tuple[Legs, Legs] = field(repr=False, compare=False)
 
-    def summary(self) -> str:
+    @cached_property
+    def seconds(self) -> Seconds:
+        """The expected times forward and back, compilation not included; the first one of a kind measures this machine.
+
+        That takes seconds, and is kept in the package's cache folder by equation, dimension, accuracy, dtype, backend,
+        device and version.
+        """
+        found, run = Calibration(self._prepared), self._prepared.run
+        rates, link = found.rates, found.link(run)
+        return Seconds(*(seconds(each, rates, link) for each in self._legs))
+
+    def summary(self, seconds: bool = False) -> str:
         """What would run, the peaks, and the table of buffers.
+
+        Parameters
+        ----------
+        seconds : bool
+            Show the expected times also where they were not asked for before, and so may have to be measured.
 
         Returns
         -------
@@ -94,6 +116,8 @@ class Plan:
         for place in ("device", "host", "disk"):
             most, moment = getattr(memory, f"{place}_bytes"), getattr(memory, f"{place}_moment")
             lines += [f"{place}: {most / 1e6:.3f} MB at most, {moment.name.lower()}"] if most else []
+        if seconds or "seconds" in vars(self):
+            lines += [f"expected: {self.seconds}, compilation not included"]
         return "\n".join([*lines, "", *table(memory.buffers, memory.device_bytes)])
 
 
@@ -129,4 +153,4 @@ def plan(propagator: Any, /, *arguments: Any, **keywords: Any) -> Plan:
     prepared, options = prepare(*call), call[-1]
     buffers = declare(prepared.run, prepared.wanted)
     info = call_info(prepared, options, buffers)
-    return Plan(info, Memory.of(buffers, prepared.run.space.device is not None))
+    return Plan(info, Memory.of(buffers, prepared.run.space.device is not None), prepared, legs(prepared))
