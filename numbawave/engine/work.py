@@ -3,46 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from numbawave.checkpoint import Action, Forward, Load, Save
+from numbawave.engine.buffers import declare
 from numbawave.engine.reversal import inner_grid
+from numbawave.engine.shots import part_of
 from numbawave.planning.ledger import Ledger, Moment
 from numbawave.planning.seconds import Counts, Leg
 
 Legs = tuple[Leg, ...]
 
 
-def forward_legs(run: Any, ledger: Ledger, keep: bool) -> Legs:
-    """The legs of a run forward.
+def legs(run: Any, keep: bool, back: bool = True) -> tuple[Legs, Legs]:
+    """The legs of a run forward, and those back.
 
     Parameters
     ----------
     run : Run
-    ledger : Ledger
-        Its buffers.
     keep : bool
         Whether it keeps history.
+    back : bool
+        Whether there are any back.
     """
-    actions = run.schedule.forward if keep else (Forward(0, run.steps, keep=False),)
-    return (Leg("forward", Counts(calls=1, fresh=_fresh(ledger, Moment.FORWARD))), *_ahead(run, actions))
+    if run.batch:
+        return _in_batches(run, keep, back)
+    ledger = declare(run, keep)
+    actions = run.schedule.forward if keep and not run.later else (Forward(0, run.steps, keep=False),)
+    first = Leg("forward", Counts(calls=1, fresh=_fresh(ledger, Moment.FORWARD)))
+    return (first, *_ahead(run, actions)), tuple(_back(run, keep, ledger)) if back else ()
 
 
-def backward_legs(run: Any, ledger: Ledger, image: bool) -> Legs:
-    """The legs of a run back; ``image`` says whether it reads history. See ``forward_legs``."""
-    start = Leg("adjoint", Counts(calls=1, fresh=_fresh(ledger, Moment.BACKWARD)))
-    if not image:
-        return start, Leg("adjoint", _steps(run, run.setup.adjoint.program, run.grid, run.steps))
-    slots, legs = -(-run.steps // run.stride), [start, *_ahead(run, run.schedule.backward)]
+def _in_batches(run: Any, keep: bool, back: bool) -> tuple[Legs, Legs]:
+    """The legs of all batches: full ones, and what is left."""
+    full, rest = divmod(run.shots, run.batch)
+    found: tuple[Legs, Legs] = ((), ())
+    for times, number in ((full, 0), (int(rest > 0), full)):
+        if times:
+            ahead, behind = legs(part_of(run, number)[1], keep, back)
+            more = (tuple(replace(leg, times=times) for leg in each) for each in (ahead, behind))
+            found = (found[0] + next(more), found[1] + next(more))
+    return found
+
+
+def _back(run: Any, image: bool, ledger: Ledger) -> Iterator[Leg]:
+    yield Leg("adjoint", Counts(calls=1, fresh=_fresh(ledger, Moment.BACKWARD)))
     counts = _steps(run, run.setup.adjoint.program, run.grid, run.steps)
+    if not image:
+        yield Leg("adjoint", counts)
+        return
+    yield from _ahead(run, (*(run.schedule.forward if run.later else ()), *run.schedule.backward))
+    slots = -(-run.steps // run.stride)
     moved = slots * run.slots_of.bytes
     if run.undo is not None:
         undone = _steps(run, run.undo.reverse, inner_grid(run), run.steps)
-        legs.append(Leg("forward", undone._replace(values=slots * run.slots_of.size)))
+        yield Leg("forward", undone._replace(values=slots * run.slots_of.size))
         counts, moved = counts._replace(ring=run.steps * run.ring_of.size), run.steps * run.ring_of.bytes
-    legs.append(Leg("adjoint", counts._replace(values=slots * run.slots_of.size), read=moved))
-    return tuple(legs)
+    yield Leg("adjoint", counts._replace(values=slots * run.slots_of.size), read=moved)
 
 
 def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:

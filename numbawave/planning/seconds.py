@@ -80,6 +80,8 @@ class Leg:
         Bytes of history, as values, that a store takes or gives.
     states : int
         Bytes of states that are saved or loaded.
+    times : int
+        How many such legs there are.
     """
 
     direction: Literal["forward", "adjoint"]
@@ -87,6 +89,7 @@ class Leg:
     written: int = 0
     read: int = 0
     states: int = 0
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ class Rates:
 
     def compute(self, leg: Leg) -> float:
         """Seconds of a leg whose history stays where it is."""
-        return float(np.dot(getattr(self, leg.direction), leg.counts))
+        rates = self.forward if leg.direction == "forward" else self.adjoint
+        return sum(rate * count for rate, count in zip(rates, leg.counts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Link:
 
 def seconds(legs: Iterable[Leg], rates: Rates, link: Link) -> float:
     """The time of a pass."""
-    return sum(link.seconds(leg, rates.compute(leg)) for leg in legs)
+    return sum(leg.times * link.seconds(leg, rates.compute(leg)) for leg in legs)
 
 
 def fit(counts: Sequence[Sequence[float]], times: Sequence[float]) -> tuple[float, ...]:

@@ -26,10 +26,10 @@ from numbawave.codegen.module_cache import cache_folder
 from numbawave.engine.buffers import declare
 from numbawave.engine.reversal import store_of
 from numbawave.engine.run import Run
-from numbawave.engine.work import Legs, backward_legs, forward_legs
+from numbawave.engine.work import Legs, legs
 from numbawave.equations import EQUATIONS
 from numbawave.history.shelf import Disk
-from numbawave.planning.seconds import Link, Rates, fit
+from numbawave.planning.seconds import Link, Rates, Seconds, fit
 from numbawave.planning.seconds import seconds as expected
 from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.options import Options
@@ -37,8 +37,8 @@ from numbawave.torch_bridge.options import Options
 CELLS = {"cpu": (10_000, 250_000), "cuda": (100_000, 4_000_000)}
 """Of the models of timed calls: one that a cache holds, and one that it does not."""
 
-WORK = {"cpu": 15_000_000, "cuda": 150_000_000}
-"""Cells times steps of the longer ones."""
+WORK = {"cpu": 15_000_000, "cuda": 250_000_000}
+"""Cells times steps of the longer ones, and so about the values of their history."""
 
 MOVED = {"cpu": 256 * 2**20, "cuda": 2**30}
 """Bytes of history that a store is timed with: some parts of ``history.parts.PART_BYTES``."""
@@ -64,14 +64,19 @@ class Calibration:
         self.run, self.device, self.dtype = run, model.device, model.dtype
         self.kind = "cuda" if model.device.type == "cuda" else "cpu"
         self.ndim = len(run.grid.axes)
-        names = (run.setup.forward.name, f"{self.ndim}d", run.setup.accuracy, run.dtype.name, run.backend.name,
-                 _processor(model.device), numbawave.__version__)  # fmt: skip
-        self.path = cache_folder() / f"seconds_{re.sub(r'[^A-Za-z0-9.]+', '-', '_'.join(map(str, names)))}.json"
+        here = f"{run.dtype.name}_{run.backend.name}_{_processor(model.device)}_{numbawave.__version__}"
+        self.steps = _file(f"steps_{run.setup.forward.name}_{self.ndim}d_{run.setup.accuracy}_{here}")
+        self.links = _file(f"links_{here}")
 
     @property
     def rates(self) -> Rates:
         """Seconds for what steps do."""
-        return Rates(**{name: tuple(values) for name, values in self._kept("rates", lambda: asdict(self._rates())).items()})
+        return Rates(**{name: tuple(values) for name, values in _kept(self.steps, "rates", self._rates).items()})
+
+    def seconds(self, run: Run, passes: tuple[Legs, Legs]) -> Seconds:
+        """The expected times of what a run does forward and back."""
+        rates, link = self.rates, self.link(run)
+        return Seconds(*(expected(each, rates, link) for each in passes))
 
     def link(self, run: Run) -> Link:
         """Seconds a byte for the store and the states of a run."""
@@ -80,23 +85,7 @@ class Calibration:
         if storage.mode == "disk":
             folder = Disk.default() if storage.path is None else os.fspath(storage.path)
             name += f" {os.stat(folder).st_dev if os.path.isdir(folder) else folder}"
-        return Link(**self._kept(name, lambda: asdict(self._link(run))))
-
-    def _kept(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A measurement, from this process or from the disk where it was made before; a file that cannot be is none."""
-        found = _FOUND.setdefault(self.path, {})
-        if name not in found:
-            with suppress(OSError, ValueError):
-                found |= json.loads(self.path.read_text(encoding="utf-8"))
-        if name not in found:
-            found[name] = measure()
-            with suppress(OSError):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                part = self.path.with_suffix(f".{os.getpid()}.tmp")
-                part.write_text(json.dumps(found, indent=1), encoding="utf-8")
-                os.replace(part, self.path)
-        values: dict[str, Any] = found[name]
-        return values
+        return Link(**_kept(self.links, name, lambda: self._link(run)))
 
     def _rates(self) -> Rates:
         forward, backward = [], []
@@ -118,12 +107,12 @@ class Calibration:
             shape = (max(2 * LAYERS, round(cells ** (1 / self.ndim))),) * self.ndim
             for layers in (0, LAYERS):
                 most = max(8, WORK[self.kind] // int(np.prod([n + 2 * layers for n in shape])))
-                for steps in (max(2, most // 8), min(most, 400)):
+                for steps in (max(2, most // 8), min(most, 1000)):
                     shared = {"shape": shape, "pml_width": layers}
                     yield steps, shared | {"wanted": False}
                     yield steps, shared | {"wanted": True}
-                if layers:
-                    yield steps, shared | {"wanted": True, "history": "reconstruct"}
+                    if layers:
+                        yield steps, shared | {"wanted": True, "history": "reconstruct"}
 
     def _call(self, steps: int, shape: tuple[int, ...], wanted: bool, **options: Any) -> tuple[Any, ...]:
         """The arguments of a call from which waves spread in a homogeneous model."""
@@ -153,7 +142,7 @@ class Calibration:
 
         with torch.enable_grad():
             forward, backward = _shortest(both)
-            return forward, backward, legs(prepare(*call))
+            return forward, backward, spent(prepare(*call))
 
     def _link(self, run: Run) -> Link:
         """Time the store of a run with a wave that is there already."""
@@ -162,7 +151,7 @@ class Calibration:
         slot = int(np.prod(shape)) * run.dtype.itemsize * run.setup.channels
         steps = max(8, MOVED[self.kind] // slot)
         trial = prepare(*self._call(steps, shape, wanted=True, pml_width=0)).run
-        trial.storage, together = run.storage, run.space.device is not None and run.storage.mode != "device"
+        trial.storage, together = run.storage, run.space.device is not None
         trial.ledger = declare(trial, keep=True)
         wave, size = trial.space.upload(_wave(trial)), steps * trial.slots_of.bytes
 
@@ -201,6 +190,27 @@ class Calibration:
         return time.perf_counter()
 
 
+def _file(title: str) -> Path:
+    return cache_folder() / f"{re.sub('[^A-Za-z0-9._]+', '-', title)}.json"
+
+
+def _kept(path: Path, name: str, measure: Callable[[], Any]) -> dict[str, Any]:
+    """A measurement, from this process or from the disk where it was made before; a file that cannot be is none."""
+    found = _FOUND.setdefault(path, {})
+    if name not in found:
+        with suppress(OSError, ValueError):
+            found |= json.loads(path.read_text(encoding="utf-8"))
+    if name not in found:
+        found[name] = asdict(measure())
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(f".{os.getpid()}.tmp")
+            part.write_text(json.dumps(found, indent=1), encoding="utf-8")
+            os.replace(part, path)
+    values: dict[str, Any] = found[name]
+    return values
+
+
 def _shortest(call: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
     """The shortest of each of a call's times, of several calls: what others do on this machine only adds to them."""
     call()  # compiles, and fills caches
@@ -210,14 +220,11 @@ def _shortest(call: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(min(times) for times in zip(*found, strict=True))
 
 
-def legs(prepared: Prepared) -> tuple[Legs, Legs]:
+def spent(prepared: Prepared) -> tuple[Legs, Legs]:
     """What a prepared call does forward and back, as it would be asked to."""
-    run = prepared.run
-    ledger = declare(run, prepared.wanted)
     given = [prepared.amplitudes, *prepared.state.values()]
     back = prepared.wanted or any(value is not None and value.requires_grad for value in given)
-    ahead = forward_legs(run, ledger, prepared.wanted)
-    return ahead, backward_legs(run, ledger, prepared.wanted) if back and torch.is_grad_enabled() else ()
+    return legs(prepared.run, prepared.wanted, back and torch.is_grad_enabled())
 
 
 def _total(legs: Legs, direction: str) -> tuple[float, ...]:

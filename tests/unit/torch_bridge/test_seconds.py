@@ -13,7 +13,7 @@ from numbawave.checkpoint import Forward
 from numbawave.planning.seconds import Counts, Leg, Link, Rates, Seconds, fit, seconds
 from numbawave.torch_bridge import calibration
 from numbawave.torch_bridge.binding import bound
-from numbawave.torch_bridge.calibration import Calibration, legs
+from numbawave.torch_bridge.calibration import Calibration, spent
 from numbawave.torch_bridge.frontend import Prepared, prepare
 from tests.unit.torch_bridge.small import small
 
@@ -48,7 +48,7 @@ def test_a_device_waits_for_the_slower_and_a_host_does_both() -> None:
 @pytest.mark.parametrize("region", ["full", "reconstruct"])
 def test_steps_that_are_made_again_are_counted(levers: dict[str, Any], region: str) -> None:
     call = prepared(**levers, history=region)
-    run, (ahead, back) = call.run, legs(call)
+    run, (ahead, back) = call.run, spent(call)
     forward = sum(leg.counts.steps for leg in (*ahead, *back) if leg.direction == "forward")
     assert forward == run.steps * (1 + (region == "reconstruct")) + run.schedule.repeated
     assert sum(leg.counts.steps for leg in back if leg.direction == "adjoint") == run.steps
@@ -60,9 +60,9 @@ def test_steps_that_are_made_again_are_counted(levers: dict[str, Any], region: s
 
 def test_without_a_gradient_nothing_goes_back() -> None:
     call = small()
-    assert not legs(prepare(*bound(calibration.EQUATIONS["scalar"], **call)))[1]
+    assert not spent(prepare(*bound(calibration.EQUATIONS["scalar"], **call)))[1]
     call["source_amplitudes"].requires_grad_()
-    (_, back) = legs(prepare(*bound(calibration.EQUATIONS["scalar"], **call)))
+    (_, back) = spent(prepare(*bound(calibration.EQUATIONS["scalar"], **call)))
     assert not any(leg.read or leg.counts.values for leg in back)
 
 
@@ -87,9 +87,9 @@ def test_a_machine_is_measured_when_asked_and_once(quick: Path, monkeypatch: pyt
     assert plan.seconds.forward > 0
     assert plan.seconds.backward > 0
     assert f"expected: {plan.seconds}" in plan.summary()
-    (file,) = quick.iterdir()
-    kept = json.loads(file.read_text())
-    assert set(kept) > {"rates"}
+    links, file = sorted(quick.iterdir())
+    assert set(json.loads(file.read_text())) == {"rates"}
+    assert [name.split()[0] for name in json.loads(links.read_text())] == ["disk"]
     assert all(part in file.name for part in ("scalar", "2d", "float64", "cpu", numbawave.__version__))
 
     def refuse(*_: Any, **__: Any) -> None:
