@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         BackendError,
         DeviceMemoryError,
         EquationError,
+        InsufficientMemoryError,
         InvalidTypeError,
         InvalidValueError,
         NonFiniteError,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         StorageError,
     )
     from numbawave.history.codecs.compression import Compression
+    from numbawave.planning.budget import Budget
     from numbawave.survey.geometry import cell
     from numbawave.torch_bridge import checkpointing, wavelets
     from numbawave.torch_bridge.estimate import MemoryEstimate, estimate_memory
@@ -32,9 +34,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BackendError",
+    "Budget",
     "Compression",
     "DeviceMemoryError",
     "EquationError",
+    "InsufficientMemoryError",
     "InvalidTypeError",
     "InvalidValueError",
     "MemoryEstimate",
@@ -57,9 +61,11 @@ __all__ = [
 
 _HOMES = {
     "BackendError": "numbawave.errors",
+    "Budget": "numbawave.planning.budget",
     "Compression": "numbawave.history.codecs.compression",
     "DeviceMemoryError": "numbawave.errors",
     "EquationError": "numbawave.errors",
+    "InsufficientMemoryError": "numbawave.errors",
     "InvalidTypeError": "numbawave.errors",
     "InvalidValueError": "numbawave.errors",
     "MemoryEstimate": "numbawave.torch_bridge.estimate",

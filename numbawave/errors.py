@@ -52,7 +52,11 @@ class NonFiniteError(NumbawaveError, FloatingPointError):
     """A result holds NaN or infinity."""
 
 
-class DeviceMemoryError(NumbawaveError, MemoryError, RuntimeError):
+class InsufficientMemoryError(NumbawaveError, MemoryError, RuntimeError):
+    """A run does not fit into the memory that there is, or that it may take."""
+
+
+class DeviceMemoryError(InsufficientMemoryError):
     """A device has too little memory for a run."""
 
 

@@ -61,6 +61,9 @@ class Backend(Protocol):
     def coder(self, space: Any) -> Coder:
         """The quantisers of history for arrays of a space."""
 
+    def workers(self, run: Any) -> int:
+        """Threads of the host among which the cells of a step are shared; 1 on a device."""
+
     def copies(self, run: Any) -> int:
         """Copies of each parameter's gradient that a run back adds up at its end, ``back.copies_*`` of its ledger."""
 

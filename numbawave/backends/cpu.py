@@ -119,7 +119,7 @@ class Cpu:
         text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name)
         module = load(title, text, sorted(FAST))
         function = getattr(module, direction)
-        threads = min(_cores(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD))
+        threads = self.workers(run)
         values = grid_values(run, program)
         values["parts"] = _parts(run.grid, values, threads)
         values |= {name: len(arrays[what]) for name, what in (("slots", "history"), ("rings", "ring")) if what in arrays}
@@ -138,6 +138,10 @@ class Cpu:
             exchange(program, arrays, last - first)
 
         return advance
+
+    def workers(self, run: Any) -> int:
+        """See ``Backend``."""
+        return int(min(_cores(), max(1, run.grid.cells * run.shots // CELLS_PER_THREAD)))
 
     def copies(self, run: Any) -> int:
         """See ``Backend``."""

@@ -13,6 +13,10 @@ class CudaLayout:
     align = 32
     lanes = 1
 
+    def workers(self, run: Any) -> int:
+        """See ``Backend``."""
+        return 1
+
     def copies(self, run: Any) -> int:
         """See ``Backend``."""
         groups = 0 if run.batched else min(run.shots, COPIED_CELLS // run.grid.cells)

@@ -30,6 +30,10 @@ class Reference:
         steps = {"forward": self._forward, "adjoint": self._adjoint, "reverse": self._reverse}
         return partial(steps[direction], run, arrays, history)
 
+    def workers(self, run: Any) -> int:
+        """See ``Backend``."""
+        return 1
+
     def copies(self, run: Any) -> int:
         """See ``Backend``."""
         return 0

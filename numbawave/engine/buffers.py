@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from numbawave.engine.reversal import inner_grid, undone_at_once
+from numbawave.engine.shots import part_of
 from numbawave.history.states import States
 from numbawave.planning.ledger import Buffer, Ledger, Moment
 
@@ -15,7 +17,12 @@ FORWARD, BACKWARD = Moment.FORWARD, Moment.BACKWARD
 
 def declare(run: Any, keep: bool) -> Ledger:
     """The ledger of a run; ``keep`` says whether it keeps history for a backward pass that images."""
-    return Ledger([*_given(run), *_ahead(run, keep), *(_kept(run) if keep else ()), *_back(run, keep)])
+    if run.batch:
+        return Ledger([*_given(run), *_of_all(run, keep), *_of_batch(run, keep)])
+    kept = list(_kept(run)) if keep else []
+    if run.later:
+        kept = [replace(buffer, first=BACKWARD) for buffer in kept]
+    return Ledger([*_given(run), *_ahead(run, keep), *kept, *_back(run, keep)])
 
 
 def _given(run: Any) -> Iterator[Buffer]:
@@ -25,6 +32,31 @@ def _given(run: Any) -> Iterator[Buffer]:
         yield Buffer(f"given.{parameter.name}", _model(run, run.grid), real, given=True)
     for source in run.setup.forward.sources:
         yield Buffer(f"given.amplitude_{source.name}", _traces(run, f"cells_{source.name}"), real, given=True)
+
+
+def _of_all(run: Any, keep: bool) -> Iterator[Buffer]:
+    """Results of all shots, where these run in batches."""
+    real = run.dtype.name
+    for _, field, array in run.state_names():
+        shape = (run.shots, *run.setup.field_shape(run.grid, field))
+        yield Buffer(f"all.{array}", shape, real)
+        yield Buffer(f"all.adjoint_{array}", shape, real, first=BACKWARD)
+    for record in run.setup.forward.records:
+        yield Buffer(f"all.record_{record.name}", _traces(run, f"receivers_{record.name}"), real)
+    for source in run.setup.forward.sources:
+        yield Buffer(f"all.gradient_{source.name}", _traces(run, f"cells_{source.name}"), real, first=BACKWARD)
+    for parameter in run.setup.forward.parameters if keep else ():
+        yield Buffer(f"all.gradient_{parameter.name}", _model(run, run.grid), real, first=BACKWARD)
+
+
+def _of_batch(run: Any, keep: bool) -> Iterator[Buffer]:
+    """What the largest batch takes, which is gone when the next one begins."""
+    part = part_of(run, 0)[1]
+    for buffer in declare(part, keep):
+        if not buffer.given:
+            yield replace(buffer, last=FORWARD) if buffer.first == FORWARD else buffer
+    for source in run.setup.forward.sources:
+        yield Buffer(f"batch.amplitude_{source.name}", _traces(part, f"cells_{source.name}"), run.dtype.name)
 
 
 def _model(run: Any, grid: Any) -> tuple[int, ...]:
@@ -47,7 +79,9 @@ def _fields(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, tup
 def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps forward, and those made again on the way back; the final state and the records are results."""
     real, results = run.dtype.name, {array for _, _, array in run.state_names()}
-    again = int(run.schedule.repeated > 0)  # else steps are made again in a second backward pass only, if there is one
+    again = int(
+        run.later or run.schedule.repeated > 0
+    )  # else steps are made again in a second backward pass only, if there is one
     for name, shape in _fields(run, run.setup.forward):
         yield Buffer(f"forward.{name}", shape, real, last=BACKWARD if name in results else FORWARD)
         if keep:

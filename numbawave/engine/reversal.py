@@ -216,3 +216,15 @@ class Reversal(Plain):
             if name not in self._state:
                 self._state[name] = self.run.make(f"undo.{name}")
         return March(self._inner, "reverse", arrays | self._state | {"history": self.ring, "ring": self.kept.ring})
+
+
+def store_of(run: Any) -> Store:
+    """The store of a run's history."""
+    held = weakref.proxy(run)  # a store that held its run would stay, with its file, until garbage is collected
+
+    def make(name: str) -> Any:
+        return held.make(name if held.undo is None else name.replace("history", "ring", 1), zero=False)
+
+    slots = run.slots_of if run.undo is None else run.ring_of
+    kept = run.storage.store(slots, run.space, run.backend, make)
+    return kept if run.undo is None else Reversal(run, kept)

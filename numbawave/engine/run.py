@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,11 +15,11 @@ from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
 from numbawave.engine.buffers import declare
 from numbawave.engine.march import March
-from numbawave.engine.reversal import Reversal, surround, unwind
+from numbawave.engine.reversal import Reversal, unwind
 from numbawave.engine.scaling import finish, gradients, start
 from numbawave.engine.setup import Setup
 from numbawave.engine.space import HostMemory, Space
-from numbawave.engine.tape import Tape
+from numbawave.engine.tape import Tape, tape_of
 from numbawave.grid.domain import Box, Domain
 from numbawave.history.base import Slots
 from numbawave.history.storage import Storage
@@ -61,6 +60,10 @@ class Run:
         That of the equation without layers, where history in the window is made by undoing steps instead of being kept.
     storage : Storage, optional
         Where history is kept, and how it is coded; where the arrays are unless given.
+    batch : int
+        Shots that run together; all for 0. See ``engine.batches``.
+    later : bool
+        Whether history is made on the way back, by steps that are made again.
     report : callable, optional
         Called with the number of steps done after each chunk.
     advice : callable, optional
@@ -83,6 +86,8 @@ class Run:
     window: Box = None  # type: ignore[assignment]
     undo: Setup | None = None
     storage: Storage = field(default_factory=Storage)
+    batch: int = 0
+    later: bool = False
     report: Callable[[int], None] | None = None
     advice: Callable[[int], str] | None = None
     space: Space = None  # type: ignore[assignment]
@@ -177,28 +182,16 @@ class Run:
             By recorded field ``[step, shot * receiver]``, and the final state.
         """
         self.ledger = declare(self, keep)
-        if keep and self.undo is not None and not self.inner_ring:
-            surround(self)
+        keep = keep and not self.later
+        self.tape = tape_of(self) if keep else None
         arrays = self._ahead("forward", parameters, amplitudes, initial)
         march = March(self, "forward", arrays)
-        if keep:
-            self.tape = self._new_tape()
+        if self.tape is not None:
             arrays |= self._written()
             self.tape.forward(march)
         else:
             march.go(0, self.steps, history=False)
         return {record.name: arrays[f"record_{record.name}"] for record in self.setup.forward.records}, march.state
-
-    def _new_tape(self) -> Tape:
-        run = weakref.proxy(self)  # a store that held its run would stay, with its file, until garbage is collected
-
-        def make(name: str) -> Any:
-            return run.make(name if run.undo is None else name.replace("history", "ring", 1), zero=False)
-
-        slots = self.slots_of if self.undo is None else self.ring_of
-        kept = self.storage.store(slots, self.space, self.backend, make)
-        store = kept if self.undo is None else Reversal(self, kept)
-        return Tape(self.schedule, store, self.storage.states(self.space, make))
 
     def _written(self) -> Arrays:
         """What steps forward write for those back."""
@@ -251,6 +244,7 @@ class Run:
         parameters, amplitudes, state : dict of str to ndarray
             Gradients, shaped like what they are gradients of.
         """
+        self.tape = tape_of(self) if image and self.later else self.tape
         arrays = self._common(parameters)
         for name, field_, array in self.state_names():
             arrays[f"adjoint_{array}"] = start(self, parameters, name, field_, array, final.get(name))
@@ -269,6 +263,8 @@ class Run:
             self.tape.store.attach(parameters, amplitudes)
             ahead = partial(self._replay, parameters, amplitudes, initial)
             self.tape.backward(ahead, march, initial)
+            if self.later:
+                self.tape.close()
         else:
             march.go(0, self.steps, history=False)
         found = gradients(self, arrays, parameters) if image else {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any
 
 from numbawave.checkpoint import Action, Drop, Forward, Load, Reverse, Save, Schedule
 from numbawave.engine.march import March
+from numbawave.engine.reversal import store_of, surround
 from numbawave.history.base import Store
 from numbawave.history.states import States
 
@@ -85,3 +87,11 @@ class Tape:
                     self.states.drop(step)
                 case Reverse(first, last):
                     self.store.read(first, last, partial(back.go, history=True))
+
+
+def tape_of(run: Any) -> Tape:
+    """An empty tape for a run."""
+    if run.undo is not None and not run.inner_ring:
+        surround(run)
+    held = weakref.proxy(run)  # see ``store_of``
+    return Tape(run.schedule, store_of(run), run.storage.states(run.space, lambda name: held.make(name, zero=False)))

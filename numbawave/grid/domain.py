@@ -1,6 +1,7 @@
 """The padded grid: where the model, the absorbing layers, the halo and the slabs lie along each axis."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Literal
 
@@ -51,27 +52,27 @@ class Axis:
         """Whether either face absorbs."""
         return self.low + self.high > 0
 
-    @property
+    @cached_property
     def first(self) -> int:
         """Index of the first computed cell."""
         return self.lead + self.halo
 
-    @property
+    @cached_property
     def origin(self) -> int:
         """Index of the model's first cell."""
         return self.first + self.low
 
-    @property
+    @cached_property
     def stop(self) -> int:
         """Index after the high layer's last cell."""
         return self.origin + self.cells + self.high
 
-    @property
+    @cached_property
     def last(self) -> int:
         """Index after the last computed cell."""
         return self.first + _ceil(self.stop - self.first, LANES if self.fastest else 1)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Cells in all."""
         return _ceil(self.last + self.halo, self.align)
@@ -132,12 +133,12 @@ class Domain:
 
     axes: tuple[Axis, ...]
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Cells along each axis."""
         return tuple(axis.size for axis in self.axes)
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Cells in all."""
         return prod(self.shape)

@@ -15,11 +15,11 @@ from numbawave.equations import Equation
 from numbawave.errors import InvalidTypeError, InvalidValueError
 from numbawave.grid.axes import axis_names
 from numbawave.planning.ledger import PLACES, Ledger
+from numbawave.planning.memory import Memory, table
 from numbawave.survey.time_step import DEFAULT_COURANT_NUMBER
 from numbawave.torch_bridge.arrays import DTYPES
 from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.options import Options
-from numbawave.torch_bridge.plan import Memory, table
 from numbawave.torch_bridge.segments import equation_of, whole_number
 from numbawave.torch_bridge.space import DeviceTensors
 

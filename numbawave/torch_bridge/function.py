@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from numbawave.engine.batches import adjoint, forward
 from numbawave.engine.run import Run
-from numbawave.engine.scaling import residual
 from numbawave.history.base import Whole
 from numbawave.torch_bridge.advice import explained
 from numbawave.torch_bridge.arrays import outside_transforms
@@ -41,7 +41,7 @@ class Propagation(torch.autograd.Function):
         for (kind, name), value in zip(names, tensors, strict=True):
             given[kind][name] = run.space.view(value)
         with explained(run):
-            records, state = run.forward(given["parameter"], given["amplitude"], given["state"], keep)
+            records, state = forward(run, given["parameter"], given["amplitude"], given["state"], keep)
         return tuple(run.space.tensor(value) for value in (*records.values(), *state.values()))
 
     @staticmethod
@@ -49,7 +49,7 @@ class Propagation(torch.autograd.Function):
         """Save what the adjoint reads; torch frees it after the backward pass, the history included."""
         ctx.run, _, ctx.names, *tensors = inputs
         tape = ctx.run.tape
-        again = tape is not None and tape.repeats
+        again = bool(ctx.run.batch) or (tape is not None and tape.repeats)
         ctx.read = [position for position, (kind, _) in enumerate(ctx.names) if again or kind != "state"]
         store = whole(ctx.run)
         ring = [] if store is None else [ctx.run.space.tensor(store.ring)]
@@ -74,7 +74,7 @@ class Propagation(torch.autograd.Function):
         wanted = dict(zip(ctx.names, ctx.needs_input_grad[3:], strict=True))
         records = run.setup.forward.records
         given = [None if g is None else run.space.view(g) for g in gradients]
-        residuals = {r.name: residual(run, r.name, g) for r, g in zip(records, given, strict=False)}
+        cotangents = {r.name: g for r, g in zip(records, given, strict=False)}
         states = zip(run.state_names(), given[len(records) :], strict=True)
         final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
@@ -83,7 +83,9 @@ class Propagation(torch.autograd.Function):
             store.ring = saved[-1]
         try:
             with explained(run):
-                computed = run.adjoint(read["parameter"], read["amplitude"], residuals, final, read["state"], image, state)
+                computed = adjoint(
+                    run, read["parameter"], read["amplitude"], cotangents, final, read["state"], image, state
+                )
         finally:
             release(run)
         found = dict(zip(("parameter", "amplitude", "state"), computed, strict=True))

@@ -34,11 +34,22 @@ def pull(run: Run, options: Options, undo: Setup | None) -> None:
     if mask is not None:
         around = 1 if any(parameter.at for parameter in run.setup.forward.parameters) else 0
         run.window = _around(mask, run.grid, run.window, around)
-    mode: Any = options.storage_mode
-    run.storage = Storage(mode, options.storage_path, Compression.of(options.storage_compression))
-    run.schedule = _schedule(run, options)
     if undo is not None:
         unwind(run, undo)
+    spread(run, options)
+
+
+def spread(run: Run, options: Options) -> None:
+    """Set where and how the history of a run's window is kept, and of how many steps and shots at a time."""
+    run.storage = storage_of(options)
+    run.schedule = _schedule(run, options)
+    run.batch = options.shot_batch if options.shot_batch and options.shot_batch < run.shots else 0
+
+
+def storage_of(options: Options) -> Storage:
+    """Where history is kept, and how it is coded."""
+    mode: Any = options.storage_mode
+    return Storage(mode, options.storage_path, Compression.of(options.storage_compression))
 
 
 def mask_of(options: Options, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
@@ -73,12 +84,17 @@ def _around(mask: NDArray[np.bool_], grid: Domain, window: Box, around: int) -> 
 def _schedule(run: Run, options: Options) -> Schedule:
     segments, states = options.checkpoint_segments, options.checkpoint_states
     if segments == "auto":
-        slot = coded_bytes(run.storage.compression, run.setup.channels * run.shots * run.box.cells, run.dtype.name)
-        segments = fewest_bytes(run.steps, slot / run.stride, state_bytes(run))
+        segments = fewest(run)
     elif segments is None:
         segments = 1 if states is None else min(run.steps, segments_for(states))
     assert isinstance(segments, int)
     return uniform(run.steps, segments) if states is None else binomial(run.steps, segments, states)
+
+
+def fewest(run: Run) -> int:
+    """The number of segments with which history and states take the fewest bytes."""
+    slot = coded_bytes(run.storage.compression, run.setup.channels * run.shots * run.box.cells, run.dtype.name)
+    return fewest_bytes(run.steps, slot / run.stride, state_bytes(run))
 
 
 def state_bytes(run: Run) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from numbawave.errors import InvalidTypeError, InvalidValueError
+from numbawave.planning.budget import Budget
 from numbawave.survey.resampling import check_parts
 from numbawave.survey.time_step import DEFAULT_COURANT_NUMBER
 
@@ -69,6 +70,14 @@ class Options:
     storage_compression : bool, "lossless", "bf16", "int8" or Compression
         How history is coded: not at all, by the usual lossy code (True: 8 bits), or as named. On the host the names have
         LZ4 behind them, which takes less memory and more time.
+    shot_batch : int, optional
+        Run so many shots at a time, one batch after the other, so that history and wavefields are those of one batch. A
+        call with a model's gradient runs each batch again on the way back. Records are the same bit for bit, gradients
+        to rounding: they are summed in another order.
+    memory : "auto" or Budget, optional
+        Let the levers that are left as they are (``history``, ``checkpoint_segments`` and ``checkpoint_states``,
+        ``storage_mode``, ``storage_compression``, ``shot_batch``) be chosen: none of them where the call fits, else those
+        that make the fastest call that fits into the budget; "auto" is what is free now. ``out.info.chosen`` says which.
     freq_taper_frac, time_pad_frac, time_taper : float, float, bool
         Taper of the top of the spectrum, zero padding and taper in time, where records are resampled.
     check_output_finite : bool
@@ -99,6 +108,8 @@ class Options:
     storage_mode: str = "device"
     storage_path: str | None = None
     storage_compression: Any = False
+    shot_batch: int | None = None
+    memory: Any = None
     freq_taper_frac: float = 0.0
     time_pad_frac: float = 0.0
     time_taper: bool = False
@@ -155,12 +166,15 @@ class Options:
             raise InvalidValueError("nt", self.nt, "is a whole number of steps, 1 or more", "give the number of time steps")
 
     def _check_levers(self) -> None:
+        if self.memory is not None:
+            object.__setattr__(self, "memory", Budget.of(self.memory))
         if self.history not in REGIONS:
             raise InvalidValueError("history", self.history, f"is one of {', '.join(REGIONS)}", "choose one of these")
-        least = {"checkpoint_segments": 1, "checkpoint_states": 0}
+        least = {"checkpoint_segments": 1, "checkpoint_states": 0, "shot_batch": 1}
         for name, low in least.items():
             value = getattr(self, name)
             whole = isinstance(value, int) and not isinstance(value, bool) and value >= low
             if not (value is None or whole or (name == "checkpoint_segments" and value == "auto")):
-                rule = f"is a whole number, {low} or more" + (', or "auto"' if low else "")
-                raise InvalidValueError(name, value, rule, "leave it out to keep the history of all steps")
+                rule = f"is a whole number, {low} or more" + (', or "auto"' if name == "checkpoint_segments" else "")
+                what = "run all shots together" if name == "shot_batch" else "keep the history of all steps"
+                raise InvalidValueError(name, value, rule, f"leave it out to {what}")

@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 
 from numbawave.engine.buffers import declare
-from numbawave.planning.ledger import Ledger, Moment
+from numbawave.planning.budget import Budget
+from numbawave.planning.memory import Memory, table
+from numbawave.planning.seconds import Seconds
 from numbawave.torch_bridge.binding import bound
-from numbawave.torch_bridge.frontend import prepare
+from numbawave.torch_bridge.calibration import Calibration, spent
+from numbawave.torch_bridge.candidates import Candidates
 from numbawave.torch_bridge.propagators import call_info
 from numbawave.torch_bridge.result import CallInfo
+from numbawave.torch_bridge.search import choose
 from numbawave.torch_bridge.segments import equation_of
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The most that a call and its backward pass hold at once, by place.
-
-    Attributes
-    ----------
-    device_bytes, host_bytes, disk_bytes : int
-        Peaks of the buffers; pinned memory counts as the host's. With a model on the CPU all but files is the host's.
-    device_moment, host_moment, disk_moment : Moment
-        When a peak is first reached.
-    buffers : Ledger
-        What they are sums of: the buffers that the run will allocate from; ``print`` shows a table. Its place "device" is
-        where the model lies, also on a CPU.
-    """
-
-    device_bytes: int
-    device_moment: Moment
-    host_bytes: int
-    host_moment: Moment
-    disk_bytes: int
-    disk_moment: Moment
-    buffers: Ledger = field(repr=False, compare=False)
-
-    @classmethod
-    def of(cls, buffers: Ledger, on_device: bool) -> Memory:
-        """The peaks of a ledger; ``on_device`` says whether its place "device" is one, and not the host."""
-        device = buffers.peak("device") if on_device else buffers.peak()
-        host = buffers.peak("host", "pinned") if on_device else buffers.peak("device", "host", "pinned")
-        return cls(*device, *host, *buffers.peak("disk"), buffers)
-
-
-def table(buffers: Ledger, device_bytes: int) -> list[str]:
-    """A ledger's table, and what "device" means in it where nothing lies on one.
-
-    Parameters
-    ----------
-    buffers : Ledger
-    device_bytes : int
-        The peak on a device; 0 where the models lie on the host.
-
-    Returns
-    -------
-    list of str
-    """
-    return [str(buffers), *([] if device_bytes else ['"device" is where the model lies: here the host'])]
 
 
 @dataclass(frozen=True)
@@ -72,13 +31,37 @@ class Plan:
     info : CallInfo
         The call's ``out.info``, but for what only the run tells.
     memory : Memory
+    levers : dict
+        What a budget chose, to be passed on to the call; empty without one.
+    candidates : Candidates
+        What it was chosen from, the chosen one first; ``print`` shows a table.
+    reason : str
+        Why.
     """
 
     info: CallInfo
     memory: Memory
+    levers: dict[str, Any]
+    candidates: Candidates = field(repr=False)
+    reason: str
+    _seconds: Callable[[], Seconds] = field(repr=False, compare=False)
 
-    def summary(self) -> str:
+    @cached_property
+    def seconds(self) -> Seconds:
+        """The expected times forward and back, compilation not included; the first one of a kind measures this machine.
+
+        That takes seconds, and is kept in the package's cache folder by equation, dimension, accuracy, dtype, backend,
+        device and version.
+        """
+        return self._seconds()
+
+    def summary(self, seconds: bool = False) -> str:
         """What would run, the peaks, and the table of buffers.
+
+        Parameters
+        ----------
+        seconds : bool
+            Show the expected times also where they were not asked for before, and so may have to be measured.
 
         Returns
         -------
@@ -94,10 +77,14 @@ class Plan:
         for place in ("device", "host", "disk"):
             most, moment = getattr(memory, f"{place}_bytes"), getattr(memory, f"{place}_moment")
             lines += [f"{place}: {most / 1e6:.3f} MB at most, {moment.name.lower()}"] if most else []
+        if seconds or "seconds" in vars(self):
+            lines += [f"expected: {self.seconds}, compilation not included"]
+        if self.candidates:
+            lines += [f"chosen: {self.reason}", "", str(self.candidates)]
         return "\n".join([*lines, "", *table(memory.buffers, memory.device_bytes)])
 
 
-def plan(propagator: Any, /, *arguments: Any, **keywords: Any) -> Plan:
+def plan(propagator: Any, /, *arguments: Any, budget: Budget | str | None = None, **keywords: Any) -> Plan:
     """What a call of a propagator would take; nothing is propagated, compiled or written, and no field is allocated.
 
     The call is checked and laid out by the code that the call itself runs, and its buffers are declared by the same
@@ -105,7 +92,7 @@ def plan(propagator: Any, /, *arguments: Any, **keywords: Any) -> Plan:
     are enabled.
 
     Not counted is what is no buffer of the run: compiled code, resampled records, and what the libraries hold themselves.
-    Whether so much is free now is not checked, nor whether a file can be made.
+    Without a budget, whether so much is free now is not checked, nor whether a file can be made.
 
     Parameters
     ----------
@@ -113,6 +100,11 @@ def plan(propagator: Any, /, *arguments: Any, **keywords: Any) -> Plan:
         ``numbawave.scalar`` or its like, an equation's name, or a module such as ``numbawave.Scalar``.
     *arguments, **keywords
         What the propagator would be called with.
+    budget : Budget or "auto", optional
+        What the call may take; the same as ``memory`` of the call. Levers that were left as they are get the values with
+        which the call is the fastest that fits: ``plan.levers`` has them, ``plan.candidates`` what they were chosen from.
+        The first search of a kind may measure this machine, as ``Plan.seconds`` does; then small calls do run, and
+        a file is written where history may go to the disk.
 
     Returns
     -------
@@ -120,13 +112,16 @@ def plan(propagator: Any, /, *arguments: Any, **keywords: Any) -> Plan:
 
     Raises
     ------
+    InsufficientMemoryError
+        If nothing fits into the budget.
     NumbawaveError
         As the call does before any work: one of its kinds, naming the argument, its value, the rule and the remedy.
     """
     equation = equation_of(propagator)
+    keywords |= {"memory": budget} if budget is not None else {}
     held = isinstance(propagator, torch.nn.Module)
     call = propagator.bound(*arguments, **keywords) if held else bound(equation, *arguments, **keywords)
-    prepared, options = prepare(*call), call[-1]
-    buffers = declare(prepared.run, prepared.wanted)
-    info = call_info(prepared, options, buffers)
-    return Plan(info, Memory.of(buffers, prepared.run.space.device is not None))
+    choice = choose(*call)
+    info = call_info(choice, declare(choice.prepared.run, choice.prepared.wanted))
+    seconds = partial(Calibration(choice.prepared).seconds, choice.prepared.run, spent(choice.prepared))
+    return Plan(info, info.memory, choice.levers, choice.candidates, choice.reason, seconds)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from numbawave.engine.shots import batches
 from numbawave.equations import EQUATIONS, SCALAR, Equation
 from numbawave.errors import InvalidValueError, NonFiniteError
 from numbawave.planning.ledger import Ledger
@@ -17,12 +18,14 @@ from numbawave.survey.resampling import downsample, upsample
 from numbawave.torch_bridge.arrays import give_back
 from numbawave.torch_bridge.binding import Bound, bound, signature
 from numbawave.torch_bridge.continuation import WAVEFIELDS, initial_state
-from numbawave.torch_bridge.frontend import Prepared, prepare
+from numbawave.torch_bridge.frontend import Prepared
 from numbawave.torch_bridge.function import Propagation, release
 from numbawave.torch_bridge.levers import mask_of, masked, state_bytes
+from numbawave.torch_bridge.meter import Meter
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.padding import interior, replicate, zero_pad
 from numbawave.torch_bridge.result import AuxiliaryState, CallInfo, PropagatorOutput, RunInfo
+from numbawave.torch_bridge.search import Choice, choose
 
 
 def propagate(
@@ -50,17 +53,20 @@ def propagate(
     NumbawaveError
         One of its kinds, before any work is done; ``NonFiniteError`` after.
     """
-    prepared = prepare(equation, models, grid_spacing, dt, options)
-    run, started = prepared.run, time.perf_counter()
+    choice = choose(equation, models, grid_spacing, dt, options)
+    prepared, options = choice.prepared, choice.options
+    run, started, meter = prepared.run, time.perf_counter(), Meter(prepared.run.space.device)
     inputs = _inputs(equation, prepared, options)
-    with tqdm(total=run.steps, desc=equation.name, unit="step", disable=None if options.progress else True) as bar:
+    with tqdm(
+        total=run.steps * batches(run), desc=equation.name, unit="step", disable=None if options.progress else True
+    ) as bar:
         run.report = bar.update
         outputs = Propagation.apply(run, prepared.wanted, tuple(inputs), *inputs.values())  # type: ignore[no-untyped-call]
         run.report = None
         release(run)
     results = _results(prepared, options, list(outputs))
     kept, seconds = run.tape.store.kept_bytes if run.tape else 0, time.perf_counter() - started
-    info = RunInfo(**vars(call_info(prepared, options, run.ledger)), kept_bytes=kept, seconds=seconds)
+    info = RunInfo(**vars(call_info(choice, run.ledger)), kept_bytes=kept, seconds=seconds, measured_bytes=meter.bytes())
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])
@@ -111,13 +117,12 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
     return found
 
 
-def call_info(prepared: Prepared, options: Options, ledger: Ledger) -> CallInfo:
-    """What a prepared call runs.
+def call_info(choice: Choice, ledger: Ledger) -> CallInfo:
+    """What a call runs, laid out and with its levers pulled.
 
     Parameters
     ----------
-    prepared : Prepared
-    options : Options
+    choice : Choice
     ledger : Ledger
         The buffers of its run.
 
@@ -125,14 +130,17 @@ def call_info(prepared: Prepared, options: Options, ledger: Ledger) -> CallInfo:
     -------
     CallInfo
     """
+    prepared, options = choice.prepared, choice.options
+    expected = choice.candidates[0].seconds if choice.candidates else None
     run, step = prepared.run, prepared.time
-    size = run.dtype.itemsize * run.shots
+    size = run.dtype.itemsize * (run.batch or run.shots)
     history = run.slots * run.setup.channels * run.box.cells * size if prepared.wanted else 0
     model, coding = next(iter(prepared.models.values())), run.storage.compression
     return CallInfo(run.setup.forward.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt,
                     run.shots, run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel,
-                    run.dtype.name, str(model.device), run.backend.name, options.history, run.storage.mode,
-                    coding.error if coding else "", history, state_bytes(run), ledger)  # fmt: skip
+                    run.dtype.name, str(model.device), run.backend.name, options.history, run.batch or run.shots,
+                    run.storage.mode, coding.error if coding else "", history, state_bytes(run), choice.levers, expected,
+                    ledger)  # fmt: skip
 
 
 def _check_finite(results: Mapping[str, Any], info: RunInfo) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from numbawave.errors import InvalidTypeError
-from numbawave.planning.ledger import Ledger
+from numbawave.planning.ledger import Ledger, Moment, Place
+from numbawave.planning.memory import Memory
+from numbawave.planning.seconds import Seconds
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,19 @@ class CallInfo:
         Given or inferred.
     dtype, device, backend : str
     history, storage_mode : str
-        The levers; see ``Options``.
+        Levers; see ``Options``.
+    shot_batch : int
+        Shots that run together.
     storage_error : str
         What the coding of history guarantees; empty without one.
     history_bytes : int
-        The history of a segment as values; 0 without.
+        The history of a segment of a batch of shots, as values; 0 without.
     state_bytes : int
         What the wavefields and the layers' memory take.
+    chosen : dict
+        Levers that ``memory`` chose for the call, which left them as they are.
+    expected : Seconds, optional
+        The times that they were chosen for; None where none had to be compared.
     ledger : Ledger
         Every buffer that the call and its backward pass take, declared before it started; ``print`` shows a table.
     """
@@ -78,11 +86,29 @@ class CallInfo:
     device: str
     backend: str
     history: str
+    shot_batch: int
     storage_mode: str
     storage_error: str
     history_bytes: int
     state_bytes: int
+    chosen: dict[str, Any]
+    expected: Seconds | None
     ledger: Ledger = field(repr=False, compare=False)
+
+    @property
+    def memory(self) -> Memory:
+        """The most that the call and its backward pass hold at once, by the ledger."""
+        return Memory.of(self.ledger, self._on_device)
+
+    @property
+    def planned_bytes(self) -> int:
+        """What the call itself, without its backward pass, holds where the models lie, by the ledger."""
+        places: tuple[Place, ...] = ("device",) if self._on_device else ("device", "host", "pinned")
+        return sum(self.ledger.bytes(place, Moment.FORWARD) for place in places)
+
+    @property
+    def _on_device(self) -> bool:
+        return self.device != "cpu"
 
 
 @dataclass(frozen=True)
@@ -92,13 +118,18 @@ class RunInfo(CallInfo):
     Attributes
     ----------
     kept_bytes : int
-        What was kept of the history of a segment; 0 without.
+        What was kept of the history of a segment; 0 without, and where shots run in batches, whose history comes later.
     seconds : float
         Of the forward run, compilation included.
+    measured_bytes : int, optional
+        The most that it held above what was there before, where the models lie: on a device as PyTorch's allocator counts,
+        on the host as the system counts this process, compiled code included. None where the peak stayed below an earlier
+        one of the process: to see it, its statistics would have to be reset, and these are the user's.
     """
 
     kept_bytes: int
     seconds: float
+    measured_bytes: int | None
 
 
 class PropagatorOutput(tuple[Any, ...]):

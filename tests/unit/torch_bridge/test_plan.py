@@ -38,6 +38,7 @@ LEVERS: dict[str, dict[str, Any]] = {
     "sub-steps": {"dt": 0.4},
     "every sub-step": {"dt": 0.4, "model_gradient_sampling_interval": "internal"},
     "a model a shot": {"v": torch.full((2, 4, 5), 1.5, dtype=torch.float64)},
+    "batches of shots": {"shot_batch": 1, "storage_mode": "disk", "checkpoint_segments": 2},
     "initial wavefields": {"wavefield_0": torch.ones(2, 4, 5, dtype=torch.float64)},
 }
 
@@ -59,7 +60,11 @@ def agree(plan: planning.Plan, out: numbawave.PropagatorOutput) -> None:
     """All that the plan says of the call is so."""
     assert list(plan.memory.buffers) == list(out.info.ledger)
     assert plan.info.ledger is plan.memory.buffers
-    assert {f.name for f in fields(out.info)} - {f.name for f in fields(plan.info)} == {"kept_bytes", "seconds"}
+    assert {f.name for f in fields(out.info)} - {f.name for f in fields(plan.info)} == {
+        "kept_bytes",
+        "seconds",
+        "measured_bytes",
+    }
     for field in fields(plan.info):
         if field.name != "ledger":
             assert getattr(plan.info, field.name) == getattr(out.info, field.name), field.name

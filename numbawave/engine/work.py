@@ -1,0 +1,101 @@
+"""What a run does, counted before it starts: the legs from which its time is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from numbawave.checkpoint import Action, Forward, Load, Save
+from numbawave.engine.buffers import declare
+from numbawave.engine.reversal import inner_grid
+from numbawave.engine.shots import part_of
+from numbawave.planning.ledger import Ledger, Moment
+from numbawave.planning.seconds import Counts, Leg
+
+Legs = tuple[Leg, ...]
+
+
+def legs(run: Any, keep: bool, back: bool = True) -> tuple[Legs, Legs]:
+    """The legs of a run forward, and those back.
+
+    Parameters
+    ----------
+    run : Run
+    keep : bool
+        Whether it keeps history.
+    back : bool
+        Whether there are any back.
+    """
+    if run.batch:
+        return _in_batches(run, keep, back)
+    ledger = declare(run, keep)
+    actions = run.schedule.forward if keep and not run.later else (Forward(0, run.steps, keep=False),)
+    first = Leg("forward", Counts(calls=1, fresh=_fresh(ledger, Moment.FORWARD)))
+    return (first, *_ahead(run, actions)), tuple(_back(run, keep, ledger)) if back else ()
+
+
+def _in_batches(run: Any, keep: bool, back: bool) -> tuple[Legs, Legs]:
+    """The legs of all batches: full ones, and what is left."""
+    full, rest = divmod(run.shots, run.batch)
+    found: tuple[Legs, Legs] = ((), ())
+    for times, number in ((full, 0), (int(rest > 0), full)):
+        if times:
+            ahead, behind = legs(part_of(run, number)[1], keep, back)
+            more = (tuple(replace(leg, times=times) for leg in each) for each in (ahead, behind))
+            found = (found[0] + next(more), found[1] + next(more))
+    return found
+
+
+def _back(run: Any, image: bool, ledger: Ledger) -> Iterator[Leg]:
+    yield Leg("adjoint", Counts(calls=1, fresh=_fresh(ledger, Moment.BACKWARD)))
+    counts = _steps(run, run.setup.adjoint.program, run.grid, run.steps)
+    if not image:
+        yield Leg("adjoint", counts)
+        return
+    yield from _ahead(run, (*(run.schedule.forward if run.later else ()), *run.schedule.backward))
+    slots = -(-run.steps // run.stride)
+    moved = slots * run.slots_of.bytes
+    if run.undo is not None:
+        undone = _steps(run, run.undo.reverse, inner_grid(run), run.steps)
+        yield Leg("forward", undone._replace(values=slots * run.slots_of.size))
+        counts, moved = counts._replace(ring=run.steps * run.ring_of.size), run.steps * run.ring_of.bytes
+    yield Leg("adjoint", counts._replace(values=slots * run.slots_of.size), read=moved)
+
+
+def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
+    """Steps forward, those without and those with history, and states."""
+    actions = tuple(actions)
+    plain, kept = ([a for a in actions if isinstance(a, Forward) and a.keep == keep] for keep in (False, True))
+    states = sum(isinstance(a, Save) or (isinstance(a, Load) and a.step > 0) for a in actions)
+    steps = sum(a.last - a.first for a in plain)
+    yield Leg("forward", _steps(run, run.setup.forward, run.grid, steps), states=states * saved_bytes(run))
+    steps = sum(a.last - a.first for a in kept)
+    slots = sum(-(-a.last // run.stride) - -(-a.first // run.stride) for a in kept)
+    counts = _steps(run, run.setup.forward, run.grid, steps)._replace(values=slots * run.slots_of.size)
+    if run.undo is None:
+        yield Leg("forward", counts, written=slots * run.slots_of.bytes)
+    else:
+        yield Leg("forward", counts._replace(ring=steps * run.ring_of.size), written=steps * run.ring_of.bytes)
+
+
+def saved_bytes(run: Any) -> int:
+    """Bytes of a state as it is saved."""
+    size = sum(prod(end.stop - end.start for end in where) for _, where in run.state_views())
+    return int(size * run.shots * run.dtype.itemsize)
+
+
+def _steps(run: Any, program: Any, grid: Any, steps: int) -> Counts:
+    sizes = [axis.last - axis.first for axis in grid.axes]
+    cells, share, in_slabs = prod(sizes), run.shots * steps / run.backend.workers(run), 0
+    for axis, size in zip(grid.axes, sizes, strict=True):
+        if axis.absorbs:
+            low, high = axis.slab(run.setup.depth(program, axis.name))
+            in_slabs += cells // size * (low - axis.first + axis.last - high)
+    return Counts(steps=steps, cells=cells * share, slabs=in_slabs * share)
+
+
+def _fresh(ledger: Ledger, moment: Moment) -> int:
+    """Bytes that a pass allocates where the model lies."""
+    return sum(b.bytes for b in ledger if b.first == moment and b.place == "device" and not b.given)
