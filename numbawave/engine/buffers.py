@@ -22,7 +22,7 @@ def declare(run: Any, keep: bool) -> Ledger:
     kept = list(_kept(run)) if keep else []
     if run.later:
         kept = [replace(buffer, first=BACKWARD) for buffer in kept]
-    return Ledger([*_given(run), *_ahead(run, keep), *kept, *_back(run, keep)])
+    return Ledger([*_given(run), *_ahead(run, keep), *kept, *(_back(run, keep) if run.back else ())])
 
 
 def _given(run: Any) -> Iterator[Buffer]:

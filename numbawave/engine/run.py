@@ -70,6 +70,8 @@ class Run:
         Says for a number of bytes which levers would make the run fit.
     space : Space, optional
         Where the arrays live; the host's memory unless given.
+    back : bool
+        Whether there are steps back.
     """
 
     setup: Setup
@@ -91,6 +93,7 @@ class Run:
     report: Callable[[int], None] | None = None
     advice: Callable[[int], str] | None = None
     space: Space = None  # type: ignore[assignment]
+    back: bool = True
     ring_starts: list[int] = field(default_factory=lambda: [0], repr=False)
     inner_ring: Arrays = field(default_factory=dict, repr=False)
     tape: Tape | None = field(default=None, repr=False)

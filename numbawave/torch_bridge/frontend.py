@@ -138,6 +138,8 @@ def prepare(
     state = given_state(run, first, models[first], options)
     wanted = torch.is_grad_enabled() and any(model.requires_grad for model in models.values())
     check_wanted(options, wanted)
+    tensors = (value for value in (*models.values(), amplitudes, *state.values()) if value is not None)
+    run.back = torch.is_grad_enabled() and any(value.requires_grad for value in tensors)
     return Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1], state, wanted, layout)
 
 

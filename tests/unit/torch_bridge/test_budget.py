@@ -141,11 +141,25 @@ def test_candidates_are_a_table() -> None:
     assert plan.reason in plan.summary()
 
 
-def test_without_a_gradient_only_shots_are_fewer() -> None:
+def test_without_a_models_gradient_only_shots_are_fewer() -> None:
     given = small(shots=4, nt=5, backend="cpu", receiver_locations=None)
+    given["source_amplitudes"].requires_grad_()
     alone = numbawave.plan("scalar", **given, shot_batch=1).memory.host_bytes
     plan = numbawave.plan("scalar", **given, budget=Budget(host=alone))
     assert set(plan.levers) == {"shot_batch"}
+
+
+def test_a_call_that_nothing_goes_back_through_plans_no_way_back() -> None:
+    def back(wanted: bool, enabled: bool) -> set[str]:
+        given = small(shots=2, nt=5, backend="cpu")
+        given["v"].requires_grad_(wanted)
+        with torch.set_grad_enabled(enabled):
+            return {
+                buffer.name for buffer in numbawave.plan("scalar", **given).memory.buffers if buffer.name[:5] == "back."
+            }
+
+    assert not back(False, True) and not back(True, False)
+    assert back(True, True)
 
 
 def test_a_path_is_for_the_disk_alone(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from numbawave.engine.reversal import around, ring_sizes
 from numbawave.grid.domain import LANES
 from numbawave.torch_bridge import frontend
 from numbawave.torch_bridge.binding import bound
+from numbawave.torch_bridge.result import CallInfo
 from numbawave.torch_bridge.space import DeviceTensors
 from tests.unit.torch_bridge.small import CUDA
 
@@ -172,6 +173,7 @@ def test_an_estimate_for_a_gpu_needs_none(name: str, monkeypatch: pytest.MonkeyP
     real = torch.float64 if "float64" in str(given.get("dtype")) else torch.float32
     monkeypatch.setattr(frontend, "space_of", lambda model: DeviceTensors(real, 0))
     monkeypatch.setattr(frontend, "_backend", lambda *_: CudaLayout())
+    monkeypatch.setattr(CallInfo, "_on_device", True)
     agree(found, SimpleNamespace(memory=numbawave.plan("scalar", **call_of(given)).memory))
     assert found.device_bytes > 0
     assert found.buffers["forward.wavefield"].shape[-1] % 32 == 0
