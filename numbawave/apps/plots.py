@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from matplotlib import color_sequences
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
+
+from ..planning.ledger import PLACES, Ledger, Moment
 
 Array = NDArray[Any]
 
@@ -145,6 +148,39 @@ def draw_losses(figure: Figure, place: SubplotSpec, losses: Array, iterations: A
     axes.set_ylabel("misfit (% of the stage's first)")
     axes.set_title("misfit", loc="right", fontweight="bold")
     axes.grid(alpha=0.3)
+
+
+def draw_ledger(ledger: Ledger) -> Figure:
+    """Draw what a call holds: bytes over its moments, stacked by what they are for, one panel a place.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        ``numbawave.plan(...).memory.buffers``, or ``out.info.ledger``.
+
+    Returns
+    -------
+    matplotlib figure
+        ``savefig`` writes it.
+    """
+    places = [place for place in PLACES if ledger.peak(place)[0]]
+    figure = Figure(figsize=(3.2 * max(2, len(places)), 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    uses = list(dict.fromkeys(buffer.name.split(".")[0] for buffer in ledger))
+    colours = dict(zip(uses, color_sequences["tab10"], strict=False))
+    for axes, place in zip(figure.subplots(1, max(1, len(places)), squeeze=False)[0], places, strict=False):
+        below = np.zeros(len(Moment))
+        for use in uses:
+            here = Ledger(buffer for buffer in ledger if buffer.name.split(".")[0] == use)
+            sizes = [here.bytes(place, moment) / 1e6 for moment in Moment]
+            axes.bar([moment.name.lower() for moment in Moment], sizes, 0.9, below, color=colours[use], label=use)
+            below += sizes
+        axes.set_title(f"{place}: {below.max():,.0f} MB", loc="left", fontweight="bold")
+        axes.set_ylabel("MB")
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
 
 
 def draw_result(arrays: Mapping[str, Array]) -> bytes:

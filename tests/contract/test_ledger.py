@@ -1,5 +1,6 @@
 """What a run takes is what its ledger says, buffer by buffer."""
 
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from math import prod
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from numbawave.engine.space import HostMemory
+from numbawave.history import media, parts, shelf
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.storage import Storage
 from numbawave.planning.ledger import Buffer, Ledger, Moment
@@ -105,3 +107,42 @@ def test_states_are_counted_without_halo(segments: int, states: int) -> None:
     inside = prod(axis.last - axis.first for axis in run.grid.axes)
     assert kept.shape[1] >= 2 * inside
     assert kept.bytes < states * sum(np.prod(run.setup.field_shape(run.grid, f)) for _, f, _ in run.state_names()) * 8 * 2
+
+
+@pytest.mark.parametrize("segments", [1, 4])
+@pytest.mark.parametrize("region", ["full", "interior", "reconstruct"])
+@pytest.mark.parametrize("storage", STORAGES, ids=str)
+def test_nothing_large_is_allocated_beside_the_ledger(
+    storage: Storage, region: str, segments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that NumPy allocates in a run forward and back: buffers of the ledger, and less than a field besides.
+
+    Where blosc2 works, also what it is given and gives, one part of history at a time in each of two bays.
+    """
+    monkeypatch.setattr(media, "ROOM_BYTES", 2**18)
+    monkeypatch.setattr(shelf, "COPIED_BYTES", 2**18)
+    monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 2**16)
+    monkeypatch.setattr(parts, "PART_BYTES", 2**18)
+    undo = region == "reconstruct"
+    case = Case("scalar", 2, backend="cpu", shape=(90, 130), steps=40, dtype="float32", segments=segments, storage=storage,
+                region="interior" if undo else region, undo=undo)  # fmt: skip
+    experiments = [Experiment(case), Experiment(case)]
+    for experiment in experiments:
+        _ = experiment.parameters, experiment.amplitudes, experiment.initial, experiment.cotangents, experiment.run
+    tracemalloc.start()
+    try:
+        for experiment in experiments:  # the first one compiles and derives what is needed once
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            experiment.forward(keep=True)
+            experiment.adjoint()
+            most = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    run = experiment.run
+    given = sum(buffer.bytes for buffer in run.ledger if buffer.given)
+    planned = run.ledger.peak("device", "host")[0] - given
+    field = prod(run.setup.field_shape(run.grid, run.setup.forward.fields[0])) * run.shots * 4
+    packed = 2 * 2**18 if storage.compression and storage.compression.codec else 0
+    room = 2**18 if storage.mode == "cpu" else 0  # the last one is not full
+    assert most < planned + field + packed + room
