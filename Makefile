@@ -5,10 +5,10 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks no-compiler bench bench-gpu levers-gpu plans check clean
+.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks docs flagship no-compiler bench bench-gpu levers-gpu plans decision-table check clean
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stamps say what .venv holds; they are made again when the packaging changes.
 .venv/package.stamp: setup.cfg pyproject.toml constraints.txt
@@ -24,6 +24,11 @@ help:  ## print this list
 	@echo "==> installing the reference peer, where it has a wheel"
 	@$(PIP) install -c constraints.txt --only-binary deepwave deepwave \
 		|| echo "    none for this machine: the tests that compare with it are skipped"
+	@touch $@
+
+.venv/docs.stamp: .venv/package.stamp
+	@echo "==> installing the tools for the documentation"
+	@$(PIP) install -c constraints.txt -e '.[docs]'
 	@touch $@
 
 install: .venv/package.stamp  ## make .venv and install numbawave in it
@@ -72,6 +77,16 @@ notebooks: .venv/tools.stamp  ## run the notebooks at a small size
 			"$$notebook" || exit 1; \
 	done
 
+docs: .venv/docs.stamp  ## build the documentation, in build/docs; a warning is an error
+	@echo "==> sphinx: build/docs/index.html"
+	@$(PY) -m sphinx -q -W --keep-going -b html docs build/docs
+
+flagship: .venv/package.stamp  ## invert in 3-D past one GPU's memory (without a GPU, a small trial)
+	@echo "==> docs/examples/flagship_3d_fwi.py"
+	@mkdir -p build
+	@$(PY) docs/examples/flagship_3d_fwi.py --output build/flagship.png \
+		$$($(PY) -c 'import torch; torch.cuda.is_available() or print("--quick")')
+
 no-compiler: .venv/package.stamp  ## prove that installing needs no compiler
 	@echo "==> pip install . with compilers that always fail"
 	@.ci/no_compiler .venv
@@ -88,7 +103,10 @@ levers-gpu: .venv/tools.stamp  ## measure on a GPU what the levers of memory tak
 plans: .venv/tools.stamp  ## compare plans of memory with what random calls take
 	@MALLOC_MMAP_THRESHOLD_=65536 $(PY) tests/benchmarks/plans.py
 
-check: lint types imports no-compiler notebooks test-sim test  ## all of the checks, tests last
+decision-table: .venv/tools.stamp  ## measure which levers make a gradient fit on which card, into build/decision-table
+	@$(PY) tests/benchmarks/decision_table.py
+
+check: lint types imports no-compiler notebooks docs test-sim test  ## all of the checks, tests last
 
 clean:  ## remove .venv, builds and caches
 	@rm -rf .venv build dist numbawave.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

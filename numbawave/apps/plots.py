@@ -96,7 +96,15 @@ def _section(
     return image
 
 
-def draw_gathers(figure: Figure, place: SubplotSpec, observed: Array, predicted: Array, dt: float, title: str) -> None:
+def draw_gathers(
+    figure: Figure,
+    place: SubplotSpec,
+    observed: Array,
+    predicted: Array,
+    dt: float,
+    title: str,
+    names: tuple[str, str] = ("observed", "predicted"),
+) -> None:
     """Draw two gathers side by side, with one grey scale clipped at the 95th percentile of the first.
 
     Parameters
@@ -106,11 +114,13 @@ def draw_gathers(figure: Figure, place: SubplotSpec, observed: Array, predicted:
     dt : float
         s.
     title : str
+    names : (str, str)
+        What the gathers are.
     """
     grid = place.subgridspec(1, 2, wspace=0.04)
     clip = float(np.percentile(np.abs(observed), 95)) or 1.0
     first: Axes | None = None
-    for column, (name, gather) in enumerate((("observed", observed), ("predicted", predicted))):
+    for column, (name, gather) in enumerate(zip(names, (observed, predicted), strict=True)):
         axes = figure.add_subplot(grid[0, column], sharey=first)
         extent = (0.0, float(gather.shape[0]), gather.shape[1] * dt, 0.0)
         axes.imshow(gather.T, extent=extent, cmap=WAVE_MAP, vmin=-clip, vmax=clip, aspect="auto")

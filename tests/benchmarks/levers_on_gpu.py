@@ -8,16 +8,14 @@ peer is installed, its call with the same arguments beside it.
 import argparse
 import importlib
 import json
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 from gpu_against_peer import Row, problem
+from gradient_call import child_figures, distance, measured
 
 SEGMENTS: dict[str, Any] = {"checkpoint_segments": 5}
 HOST, FILE, LOSSY = {"storage_mode": "cpu"}, {"storage_mode": "disk"}, {"storage_compression": True}
@@ -47,35 +45,19 @@ COLUMNS = ("row", "shots", "levers", "our GPU GB / RSS GB", "s", "gradient off b
 def child(title: str, package: str, gradients: Path) -> dict[str, Any]:
     """A row's figures; the gradient goes to a file."""
     cells, steps, shots, levers, *_ = ROWS[title]
-    propagate = importlib.import_module(package).scalar
     arguments = problem(Row(cells, 3, shots, steps, 4, True, 0.0, 0.0), "cuda")
-    with tempfile.TemporaryDirectory() as folder:
-        more = levers | ({"storage_path": folder} if levers.get("storage_mode") == "disk" else {})
-        torch.cuda.reset_peak_memory_stats()
-        seconds = []
-        for _ in range(2):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            out = propagate(**arguments, **more)
-            (out.receiver_amplitudes**2).sum().backward()
-            torch.cuda.synchronize()
-            seconds.append(time.perf_counter() - start)
-            if len(seconds) == 1:
-                rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-                torch.save(arguments["v"].grad.cpu(), gradients / f"{package} {title}")
-                first = torch.cuda.max_memory_allocated()
-            arguments["v"].grad, out = None, None
-    return {"gpu": first / 1e9, "rss": rss / 1e9, "seconds": seconds[1], "first": seconds[0]}
+    found = measured(importlib.import_module(package).scalar, arguments, levers)
+    torch.save(found.gradient, gradients / f"{package} {title}")
+    return {"gpu": found.gpu / 1e9, "rss": found.rss / 1e9, "seconds": found.seconds, "first": found.first}
 
 
 def run(title: str, package: str, gradients: str) -> dict[str, Any]:
     """The same from a process of its own; empty where it fails."""
-    command = [sys.executable, __file__, "--row", title, "--package", package, "--gradients", gradients]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        print(f"{package} {title}: {(done.stderr.strip() or 'failed').splitlines()[-1]}", file=sys.stderr)
+    figures = child_figures(__file__, "--row", title, "--package", package, "--gradients", gradients)
+    if "failure" in figures:
+        print(f"{package} {title}: {figures['failure']}", file=sys.stderr)
         return {}
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return figures
 
 
 def error(title: str, gradients: Path) -> str:
@@ -84,8 +66,8 @@ def error(title: str, gradients: Path) -> str:
     files = [gradients / f"numbawave {name}" for name in (title, plain)]
     if plain is None or not all(file.exists() for file in files):
         return "-"
-    one, other = (torch.load(file) for file in files)
-    return "0" if torch.equal(one, other) else f"{float((one - other).norm() / other.norm()):.1e}"
+    off = distance(*(torch.load(file) for file in files))
+    return f"{off:.1e}" if off else "0"
 
 
 def main() -> None:
