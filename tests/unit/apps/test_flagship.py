@@ -2,7 +2,10 @@
 
 import importlib.util
 import math
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,10 +16,18 @@ from matplotlib.image import imread
 
 from numbawave.apps import ddp
 from tests.tolerance import rounding
-from tests.unit.apps.test_ddp import DISTRIBUTED, ROOT, torchrun
+from tests.unit.apps.test_ddp import DISTRIBUTED, ENVIRONMENT, ROOT
 
 SCRIPT = ROOT / "docs" / "examples" / "flagship_3d_fwi.py"
 TRIAL = ("--quick", "--shots", "5", "--output")  # five shots: two and three on two ranks, in three batches or two and one
+
+
+def torchrun(*words: str) -> str:
+    """What two ranks print."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+    done = subprocess.run(command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def lesson() -> ModuleType:
