@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 import numbawave
 from numbawave.codegen.module_cache import cache_folder
@@ -89,7 +90,8 @@ class Calibration:
 
     def _rates(self) -> Rates:
         forward, backward = [], []
-        for steps, options in self._calls():
+        # Some of these calls compile kernels that nobody has needed yet, which may take a minute: seen on a terminal only.
+        for steps, options in tqdm(list(self._calls()), "measuring this machine, once", disable=None, leave=False):
             forward_time, backward_time, (ahead, back) = self._timed(steps, options)
             forward.append((_total(ahead, "forward"), forward_time))
             backward.append((back, backward_time))
