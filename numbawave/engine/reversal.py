@@ -147,6 +147,11 @@ class Reversal(Plain):
         return self.kept.kept_bytes
 
     @property
+    def coding_seconds(self) -> float:
+        """See ``Store``."""
+        return self.kept.coding_seconds
+
+    @property
     def ring(self) -> Any:
         """See ``Store``."""
         if self._ring is None:

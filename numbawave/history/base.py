@@ -80,6 +80,10 @@ class Store(Protocol):
         """What the segment written last takes."""
 
     @property
+    def coding_seconds(self) -> float:
+        """What threads of the host took to compress what was written, added up."""
+
+    @property
     def ring(self) -> Any:
         """What kernels write and read."""
 
@@ -100,7 +104,12 @@ class Store(Protocol):
 
 
 class Plain:
-    """A store that needs only what is written."""
+    """A store that needs only what is written, and compresses nothing."""
+
+    @property
+    def coding_seconds(self) -> float:
+        """See ``Store``."""
+        return 0.0
 
     def wrote(self, ahead: Any) -> None:
         """See ``Store``."""

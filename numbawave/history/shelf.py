@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -62,11 +64,14 @@ class Shelf:
         self.compression = compression if compression and compression.codec else None
         self._kept: dict[Key, tuple[int, int, int, bool]] = {}
         self._pressed: dict[Key, list[bool]] = {}
+        self._seconds = deque[float]()
 
     def put(self, key: Key, piece: Piece, pays: bool | None = None) -> int:
         """Keep a copy, compressed if that pays, which is found out unless said; the bytes that it takes."""
         pays = self._pays(piece) if pays is None else pays
+        begin = time.perf_counter()
         small = compress(piece, self.compression) if self.compression and pays else None
+        self._seconds.append(time.perf_counter() - begin if small is not None else 0.0)
         data = piece.reshape(-1).view(np.uint8) if small is None else np.frombuffer(small, np.uint8)
         checksum = zlib.crc32(data.data) if small is not None or not self.medium.reliable else 0
         self._forget(key)
@@ -95,6 +100,11 @@ class Shelf:
         if small:
             decompress(data, piece)
 
+    @property
+    def seconds(self) -> float:
+        """What compressing took since all was forgotten, of all threads together."""
+        return sum(self._seconds)
+
     def drop(self, number: int) -> None:
         """Forget the pieces whose key begins so."""
         for key in [key for key in self._kept if key[0] == number]:
@@ -105,6 +115,7 @@ class Shelf:
         """Forget all; its place may be used again."""
         self._kept.clear()
         self._pressed.clear()
+        self._seconds.clear()
         self.medium.places.clear()
 
     def close(self) -> None:

@@ -72,6 +72,11 @@ class Streamed(Plain):
             yield Need(f"history.staged_{name}", (length,), dtype, "pinned", copies=staged)
 
     @property
+    def coding_seconds(self) -> float:
+        """See ``Store``."""
+        return self.shelf.seconds
+
+    @property
     def ring(self) -> Any:
         """See ``Store``."""
         if self._ring is None:

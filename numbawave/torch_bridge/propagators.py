@@ -65,8 +65,10 @@ def propagate(
         run.report = None
         release(run)
     results = _results(prepared, options, list(outputs))
-    kept, seconds = run.tape.store.kept_bytes if run.tape else 0, time.perf_counter() - started
-    info = RunInfo(**vars(call_info(choice, run.ledger)), kept_bytes=kept, seconds=seconds, measured_bytes=meter.bytes())
+    seconds, store = time.perf_counter() - started, run.tape.store if run.tape else None
+    kept, coding = (store.kept_bytes, store.coding_seconds) if store else (0, 0.0)
+    ran: dict[str, Any] = {"kept_bytes": kept, "coding_seconds": coding, "seconds": seconds, "measured_bytes": meter.bytes()}
+    info = RunInfo(**vars(call_info(choice, run.ledger)), **ran)
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])

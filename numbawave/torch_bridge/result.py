@@ -119,6 +119,8 @@ class RunInfo(CallInfo):
     ----------
     kept_bytes : int
         What was kept of the history of a segment; 0 without, and where shots run in batches, whose history comes later.
+    coding_seconds : float
+        What threads of the host took to compress that, all together; 0 without a codec. They run while steps go on.
     seconds : float
         Of the forward run, compilation included.
     measured_bytes : int, optional
@@ -128,6 +130,7 @@ class RunInfo(CallInfo):
     """
 
     kept_bytes: int
+    coding_seconds: float
     seconds: float
     measured_bytes: int | None
 

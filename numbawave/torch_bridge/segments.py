@@ -230,6 +230,7 @@ class Segments:
             "nt": self.prepared.nt,
             "history_bytes": at_once([info.history_bytes for info in infos]),
             "kept_bytes": at_once([info.kept_bytes for info in infos]),
+            "coding_seconds": sum(info.coding_seconds for info in infos),
             "seconds": sum(info.seconds for info in infos),
         }
         return SegmentsInfo(**found, lengths=lengths, checkpoint=checkpoint)

@@ -309,6 +309,19 @@ def test_info_says_what_was_kept(lever: dict[str, Any], expected: tuple[Any, ...
     assert info.state_bytes > 0
 
 
+@pytest.mark.parametrize(
+    ("lever", "coded"),
+    [({}, False), ({"storage_mode": "cpu", "storage_compression": True}, False), (EXACT["lossless"], True)],
+    ids=str,
+)
+def test_info_says_how_long_compressing_took(lever: dict[str, Any], coded: bool) -> None:
+    call, _ = setting("plain")
+    silent = call | {"source_amplitudes": torch.zeros_like(call["source_amplitudes"])}  # zeros: worth compressing
+    info = run(silent, **lever).info
+    assert (info.coding_seconds > 0) == coded
+    assert info.coding_seconds < 16 * info.seconds
+
+
 cells = torch.zeros(4, 5)
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [

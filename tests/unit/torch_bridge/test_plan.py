@@ -62,6 +62,7 @@ def agree(plan: planning.Plan, out: numbawave.PropagatorOutput) -> None:
     assert plan.info.ledger is plan.memory.buffers
     assert {f.name for f in fields(out.info)} - {f.name for f in fields(plan.info)} == {
         "kept_bytes",
+        "coding_seconds",
         "seconds",
         "measured_bytes",
     }
