@@ -67,8 +67,8 @@ def propagate(
     results = _results(prepared, options, list(outputs))
     seconds, store = time.perf_counter() - started, run.tape.store if run.tape else None
     kept, coding = (store.kept_bytes, store.coding_seconds) if store else (0, 0.0)
-    ran: dict[str, Any] = {"kept_bytes": kept, "coding_seconds": coding, "seconds": seconds, "measured_bytes": meter.bytes()}
-    info = RunInfo(**vars(call_info(choice, run.ledger)), **ran)
+    what = vars(call_info(choice, run.ledger))
+    info = RunInfo(**what, kept_bytes=kept, coding_seconds=coding, seconds=seconds, measured_bytes=meter.bytes())
     if options.check_output_finite:
         _check_finite(results, info)
     back = give_back(models[equation.models[0].name])
