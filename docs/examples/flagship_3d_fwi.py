@@ -2,8 +2,8 @@
 
 A cube of ground, one kilometre a side, holds a ball of fast rock. Sources lie near the surface, receivers there and in
 galleries at the base, and each record lasts 0.6 s. `--cells` and `--steps` say how finely that is computed. With the
-defaults, 100^3 cells and 600 steps, the history of four shots would take 27 GB. Here it is that of two shots and of a
-fifth of the steps, in 8 bits a value, in the host's memory:
+defaults, 100^3 cells and 600 steps, a plain call with four shots would take 27 GB, nearly all of it for the wave's past.
+Here that is the past of two shots and of a fifth of the steps, in 8 bits a value, in the host's memory:
 
     python docs/examples/flagship_3d_fwi.py                                  # one GPU, or the CPU
     torchrun --nproc-per-node 2 docs/examples/flagship_3d_fwi.py --shots 8   # two GPUs, or two processes on CPUs
@@ -13,7 +13,6 @@ What is printed first is the plan of the call that is then made; below each epoc
 """
 
 import argparse
-import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,11 @@ from numbawave.apps import ddp
 from numbawave.apps.device import own_device
 from numbawave.apps.plots import CHANGE_MAP, draw_model
 from numbawave.apps.ranks import gathered
+
+try:
+    import resource
+except ImportError:  # on Windows, which then shows no RSS
+    resource = None
 
 EXTENT, DURATION, FREQUENCY, FASTEST = 1000.0, 0.6, 12.0, 3000.0  # m, s, Hz, m/s
 LARGEST_CHANGE = 60.0  # m/s, in an epoch
@@ -114,9 +118,9 @@ def descend(v: Tensor) -> None:
 
 def memory(device: torch.device) -> tuple[float, float]:
     """GB: the most that tensors took on this rank's GPU, and that the process took on the host, so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
     gpu = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
-    return gpu / 1e9, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else 0
+    return gpu / 1e9, host * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def draw(path: str, changes: dict[str, Tensor]) -> None:

@@ -20,9 +20,12 @@ NEEDED = 1.5 * 2**30 + 512 * 2**20
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    pytest.importorskip("resource", reason="the benchmarks ask a Unix for the memory of a process")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import decision_table
+    import gpu_against_peer
 
+    monkeypatch.setattr(gpu_against_peer, "LAYER", 3)
     monkeypatch.setattr(decision_table, "PROXY", decision_table.Case(12, 110, 1))
     return decision_table
 
@@ -107,5 +110,9 @@ def test_the_script_runs_a_row_in_a_process_of_its_own(table: ModuleType, tmp_pa
     assert (tmp_path / "decision_table.csv").read_text().count("\n") == 2
 
 
-def test_a_row_whose_process_fails_says_why(table: ModuleType) -> None:
-    assert "unrecognized" in table.child_figures(table.__file__, "--no-such-option")["failure"]
+def test_a_row_whose_process_fails_says_why(table: ModuleType, tmp_path: Path) -> None:
+    script = tmp_path / "failing.py"
+    script.write_text("import sys\nprint('{}')\nraise KeyError(sys.argv[1])")
+    assert table.child_figures(str(script), "--row") == {"failure": "KeyError: '--row'"}
+    script.write_text("import os\nos._exit(3)")
+    assert table.child_figures(str(script)) == {"failure": "exit status 3"}
