@@ -60,10 +60,9 @@ def gradients(run: Any, arrays: Mapping[str, Any], parameters: Given) -> dict[st
     images = [image for stage in run.setup.adjoint.program.stages for image in stage.images]
     for name, gradient in found.items():
         if run.window != run.grid.box("full"):
-            inside = (..., *run.window.slices)
-            kept = run.space.own(gradient[inside])
-            gradient[...] = 0
-            gradient[inside] = kept
+            for position, ends in enumerate(run.window.slices):
+                for outside in (slice(0, ends.start), slice(ends.stop, None)):
+                    gradient[(..., outside, *[slice(None)] * (len(run.grid.axes) - position - 1))] = 0
         gradient *= run.dtype.type(run.stride)
         (divisor,) = {image.divisor for image in images if image.parameter.name == name} or {None}
         if divisor is not None:
