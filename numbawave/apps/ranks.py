@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ..backends import local_size
 from ..errors import InvalidValueError, NumbawaveError, RankError
 from ..torch_bridge.result import CallInfo
 
@@ -65,8 +66,7 @@ def ranks() -> Ranks:
     """
     if not (dist.is_available() and dist.is_initialized()):
         return Ranks()
-    local = {name: int(os.environ.get(name, default)) for name, default in (("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))}
-    return Ranks(dist.get_rank(), dist.get_world_size(), local["LOCAL_RANK"], local["LOCAL_WORLD_SIZE"])
+    return Ranks(dist.get_rank(), dist.get_world_size(), int(os.environ.get("LOCAL_RANK", 0)), local_size())
 
 
 @contextmanager

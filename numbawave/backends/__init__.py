@@ -29,5 +29,11 @@ def simulated() -> bool:
     return os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 
 
+def local_size() -> int:
+    """Processes that share this machine, as ``torchrun`` says it; 1 where nothing does."""
+    said = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, int(said)) if said.isdigit() else 1
+
+
 BACKENDS: dict[str, Callable[[], Backend]] = {"cpu": _cpu, "cuda": _cuda, "reference": _reference}
 """Every backend by name, sorted."""

@@ -16,6 +16,7 @@ from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
+from numbawave.backends import local_size
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.codegen.loop_cpu import source as source
 from numbawave.codegen.module_cache import load, one_process
@@ -100,7 +101,7 @@ def _threads(count: int) -> Iterator[None]:
 
 def _cores() -> int:
     """Threads for this process: its part of those of the ranks of a machine, unless ``NUMBA_NUM_THREADS`` says it."""
-    n_ranks = 1 if "NUMBA_NUM_THREADS" in os.environ else int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    n_ranks = 1 if "NUMBA_NUM_THREADS" in os.environ else local_size()
     return max(1, int(numba.get_num_threads()) // n_ranks)
 
 

@@ -107,12 +107,17 @@ def _kept(run: Any) -> Iterator[Buffer]:
             yield Buffer(f"undo.{parameter.name}", _model(run, grid), real, first=BACKWARD)
     if run.schedule.states:
         on_device = run.space.device is not None
-        boxes = [tuple(end.stop - end.start for end in where) for _, where in run.state_views()]
+        boxes = state_boxes(run)
         place = run.storage.place(on_device)
         yield Buffer("states", (run.shots, sum(map(prod, boxes))), real, place, copies=run.schedule.states)
         if place != "device":
             for need in States.buffers([(run.shots, *box) for box in boxes], real, on_device):
                 yield Buffer(need.name, need.shape, need.dtype, need.place, copies=need.copies)
+
+
+def state_boxes(run: Any) -> list[tuple[int, ...]]:
+    """The shapes of what a shot has of a saved state."""
+    return [tuple(end.stop - end.start for end in where) for _, where in run.state_views()]
 
 
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from numbawave.checkpoint import Action, Forward, Load, Save
-from numbawave.engine.buffers import declare
+from numbawave.engine.buffers import declare, state_boxes
 from numbawave.engine.reversal import inner_grid
 from numbawave.engine.shots import part_of
 from numbawave.planning.ledger import Ledger, Moment
@@ -17,7 +17,7 @@ from numbawave.planning.seconds import Counts, Leg
 Legs = tuple[Leg, ...]
 
 
-def legs(run: Any, keep: bool, back: bool = True) -> tuple[Legs, Legs]:
+def legs(run: Any, keep: bool) -> tuple[Legs, Legs]:
     """The legs of a run forward, and those back.
 
     Parameters
@@ -25,24 +25,22 @@ def legs(run: Any, keep: bool, back: bool = True) -> tuple[Legs, Legs]:
     run : Run
     keep : bool
         Whether it keeps history.
-    back : bool
-        Whether there are any back.
     """
     if run.batch:
-        return _in_batches(run, keep, back)
+        return _in_batches(run, keep)
     ledger = declare(run, keep)
     actions = run.schedule.forward if keep and not run.later else (Forward(0, run.steps, keep=False),)
     first = Leg("forward", Counts(calls=1, fresh=_fresh(ledger, Moment.FORWARD)))
-    return (first, *_ahead(run, actions)), tuple(_back(run, keep, ledger)) if back else ()
+    return (first, *_ahead(run, actions)), tuple(_back(run, keep, ledger)) if run.back else ()
 
 
-def _in_batches(run: Any, keep: bool, back: bool) -> tuple[Legs, Legs]:
+def _in_batches(run: Any, keep: bool) -> tuple[Legs, Legs]:
     """The legs of all batches: full ones, and what is left."""
     full, rest = divmod(run.shots, run.batch)
     found: tuple[Legs, Legs] = ((), ())
     for times, number in ((full, 0), (int(rest > 0), full)):
         if times:
-            ahead, behind = legs(part_of(run, number)[1], keep, back)
+            ahead, behind = legs(part_of(run, number)[1], keep)
             more = (tuple(replace(leg, times=times) for leg in each) for each in (ahead, behind))
             found = (found[0] + next(more), found[1] + next(more))
     return found
@@ -82,8 +80,7 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
 
 def saved_bytes(run: Any) -> int:
     """Bytes of a state as it is saved."""
-    size = sum(prod(end.stop - end.start for end in where) for _, where in run.state_views())
-    return int(size * run.shots * run.dtype.itemsize)
+    return int(sum(map(prod, state_boxes(run))) * run.shots * run.dtype.itemsize)
 
 
 def _steps(run: Any, program: Any, grid: Any, steps: int) -> Counts:

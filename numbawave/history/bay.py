@@ -13,6 +13,15 @@ Spans = Sequence[slice]
 """Of each array of a bay, what is used."""
 
 
+BAYS = 2
+"""Bays that take turns: what is on its way at once on the run's side."""
+
+
+def docks(most: int, on_device: bool) -> int:
+    """Copies on the host of each bay, which wait for the threads while steps go on; none but itself where it lies there."""
+    return most if on_device else 1
+
+
 class _Dock:
     """Copies of a bay's arrays on the host, and who is at work on them."""
 

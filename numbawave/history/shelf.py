@@ -69,9 +69,11 @@ class Shelf:
     def put(self, key: Key, piece: Piece, pays: bool | None = None) -> int:
         """Keep a copy, compressed if that pays, which is found out unless said; the bytes that it takes."""
         pays = self._pays(piece) if pays is None else pays
-        begin = time.perf_counter()
-        small = compress(piece, self.compression) if self.compression and pays else None
-        self._seconds.append(time.perf_counter() - begin if small is not None else 0.0)
+        small = None
+        if self.compression and pays:
+            begin = time.perf_counter()
+            small = compress(piece, self.compression)
+            self._seconds.append(time.perf_counter() - begin)
         data = piece.reshape(-1).view(np.uint8) if small is None else np.frombuffer(small, np.uint8)
         checksum = zlib.crc32(data.data) if small is not None or not self.medium.reliable else 0
         self._forget(key)

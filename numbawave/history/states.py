@@ -10,19 +10,14 @@ from typing import Any
 import numpy as np
 
 from numbawave.history.base import Make, Need
-from numbawave.history.bay import Bay
+from numbawave.history.bay import BAYS, Bay, docks
 from numbawave.history.shelf import Shelf
-
-BAYS = 2
-"""Loads of a state that are on their way at once."""
 
 LOAD_BYTES = 16 * 2**20
 """A load is what one shot has of some arrays, so many bytes at least if it fits into the state."""
 
-
-def docks(on_device: bool) -> int:
-    """Copies on the host of each bay."""
-    return 2 if on_device else 1
+DOCKS = 2
+"""Copies on the host of each bay."""
 
 
 Load = list[tuple[Any, slice]]
@@ -52,7 +47,7 @@ class States:
         size = min(LOAD_BYTES // np.dtype(real).itemsize + largest, whole)
         yield Need("states.moved", (size,), real, copies=BAYS)
         if on_device:
-            yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(on_device))
+            yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(DOCKS, on_device))
 
     def save(self, step: int, state: list[Any]) -> None:
         """Keep a copy of a state's arrays."""
@@ -75,7 +70,7 @@ class States:
             for array, kept in zip(state, self._kept[step], strict=True):
                 array[...] = kept
             return
-        loads, ahead = self._packed(state), BAYS * docks(self.space.device is not None)
+        loads, ahead = self._packed(state), BAYS * docks(DOCKS, self.space.device is not None)
         with self.shelf.threads() as pool:
             for number, load in enumerate(loads[:ahead]):
                 self._bay(self.shelf, number).fetch(pool, (step, number), _span(load))
@@ -105,7 +100,7 @@ class States:
 
     def _bay(self, shelf: Shelf, number: int) -> Bay:
         if not self._bays:
-            lane, count = self.space.lane(), docks(self.space.device is not None)
+            lane, count = self.space.lane(), docks(DOCKS, self.space.device is not None)
             self._bays = [Bay([self.make("states.moved")], lane, shelf, count) for _ in range(BAYS)]
         return self._bays[number % BAYS]
 

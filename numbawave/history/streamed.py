@@ -8,22 +8,19 @@ from typing import Any
 from numbawave.backends.base import Coder
 from numbawave.codegen.coding import CODES, scale_count
 from numbawave.history.base import Make, Need, Plain, Slots, Walk
-from numbawave.history.bay import Bay
+from numbawave.history.bay import BAYS, Bay, docks
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.parts import Part, parts, slots_a_part
 from numbawave.history.shelf import Shelf
-
-BAYS = 2
-"""Parts of history that are on their way at once on the run's side."""
 
 
 def _coding(compression: Compression | None) -> str | None:
     return compression.quantiser if compression and compression.quantiser != "none" else None
 
 
-def docks(coding: str | None, on_device: bool) -> int:
-    """Copies on the host of each of the two bays: parts that may wait for the threads while steps go on."""
-    return (3 if coding else 2) if on_device else 1
+def _docks(coding: str | None, on_device: bool) -> int:
+    """Copies on the host of each bay."""
+    return docks(3 if coding else 2, on_device)
 
 
 def _each(slots: Slots) -> int:
@@ -54,7 +51,7 @@ class Streamed(Plain):
     ) -> None:
         self.slots, self.space, self.coder, self.shelf = slots, space, coder, shelf
         self.make, self.coding = make, _coding(compression)
-        self.each, self.docks = _each(slots), docks(self.coding, space.device is not None)
+        self.each, self.docks = _each(slots), _docks(self.coding, space.device is not None)
         self._ring: Any = None
         self._bays: list[Bay] = []
         self.kept_bytes = 0
@@ -63,7 +60,7 @@ class Streamed(Plain):
     def buffers(slots: Slots, compression: Compression | None, on_device: bool) -> Iterator[Need]:
         """What the store takes, but for the shelf."""
         coding, each = _coding(compression), _each(slots)
-        size, staged = each * slots.size, BAYS * docks(coding, on_device)
+        size, staged = each * slots.size, BAYS * _docks(coding, on_device)
         moving = [("codes", CODES[coding], size), ("scales", slots.real, scale_count(coding, size))] if coding else []
         yield Need("history", (each * (1 if coding else BAYS), *slots.shape), slots.real)
         for name, dtype, length in moving:

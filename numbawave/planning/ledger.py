@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from math import prod
@@ -56,6 +56,12 @@ class Buffer:
         return prod(self.shape) * np.dtype(self.dtype).itemsize * self.copies
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table whose columns are as wide as they need to be."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 class Ledger:
     """The buffers of a run by name.
 
@@ -93,8 +99,7 @@ class Ledger:
             shape = " x ".join(map(str, b.shape))
             rows.append((b.name, shape, b.dtype, str(b.copies), b.place, b.first.name.lower(), b.last.name.lower(),
                          f"{b.bytes / 1e6:.3f}"))  # fmt: skip
-        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines = aligned(rows)
         for place in PLACES:
             most, moment = self.peak(place)
             lines += [f"peak on {place}: {most / 1e6:.3f} MB, {moment.name.lower()}"] if most else []

@@ -225,9 +225,7 @@ def _shortest(call: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
 
 def spent(prepared: Prepared) -> tuple[Legs, Legs]:
     """What a prepared call does forward and back, as it would be asked to."""
-    given = [prepared.amplitudes, *prepared.state.values()]
-    back = prepared.wanted or any(value is not None and value.requires_grad for value in given)
-    return legs(prepared.run, prepared.wanted, back and torch.is_grad_enabled())
+    return legs(prepared.run, prepared.wanted)
 
 
 def _total(legs: Legs, direction: str) -> tuple[float, ...]:

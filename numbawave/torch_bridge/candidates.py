@@ -12,6 +12,7 @@ from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup
 from numbawave.errors import EquationError, InvalidValueError
 from numbawave.planning.budget import INEXACT
+from numbawave.planning.ledger import aligned
 from numbawave.planning.memory import Memory
 from numbawave.planning.seconds import Seconds
 from numbawave.torch_bridge.frontend import Prepared
@@ -75,9 +76,7 @@ class Candidates(tuple[Candidate, ...]):
             spent = ("-", "-") if each.seconds is None else (f"{each.seconds.forward:.3g}", f"{each.seconds.backward:.3g}")
             verdict = "chosen" if each.fits and not number else "fits" if each.fits else f"{each.misses:.3g} times too much"
             rows.append((each.words, *(f"{each.memory[place] / 1e6:.3f}" for place in places), *spent, verdict))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, *([f"... and {len(self) - SHOWN} more"] if len(self) > SHOWN else [])])
+        return "\n".join([*aligned(rows), *([f"... and {len(self) - SHOWN} more"] if len(self) > SHOWN else [])])
 
 
 def ways(

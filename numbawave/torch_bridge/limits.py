@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from numbawave.backends import local_size
 from numbawave.history.media import File
 from numbawave.history.storage import free_memory
 from numbawave.planning.budget import Budget
@@ -75,5 +76,4 @@ def _left(group: tuple[str, str, str]) -> int | None:
 
 def _share(free: int) -> int:
     """The part of this process in what the node has."""
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return int((1 - KEPT_BACK) * free / (int(ranks) if ranks.isdigit() and int(ranks) else 1))
+    return int((1 - KEPT_BACK) * free / local_size())
