@@ -45,7 +45,8 @@ def test_a_row_on_the_cpu_has_its_seconds_its_bytes_and_its_error(table: ModuleT
     assert all(each["seconds"] > 0 and each["planned_host_gb"] > 0 and each["fits"] == "host" for each in found)
     assert found[1]["planned_host_gb"] < found[0]["planned_host_gb"]
     assert found[1]["segments"] == 5
-    table.write(found, "a machine", tmp_path)
+    grown = [each | {"host_gb": each["planned_host_gb"]} for each in found]  # this process may have had it all before
+    table.write(grown, "a machine", tmp_path)
     with open(tmp_path / "decision_table.csv") as file:
         assert [line["region"] for line in csv.DictReader(file)] == ["full"] * 3
     lines = (tmp_path / "decision_table.md").read_text().splitlines()
