@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from numbawave.engine.replay import fields_of, shared_arrays
 from numbawave.engine.reversal import inner_grid, undone_at_once
 from numbawave.engine.shots import part_of
 from numbawave.history.states import States
@@ -69,22 +70,17 @@ def _traces(run: Any, points: str) -> tuple[int, ...]:
     return (run.steps, run.cells[points].size)
 
 
-def _fields(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Every array of a program's fields: name and shape; ``prefix`` is that of the state's arrays."""
-    names = {prefix + array: field for _, field, array in run.state_names()} | program.arrays
-    for name, field in names.items():
-        yield name, (run.shots, *run.setup.field_shape(run.grid, field))
-
-
 def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps forward, and those made again on the way back; the final state and the records are results."""
     real, results = run.dtype.name, {array for _, _, array in run.state_names()}
     again = int(
         run.later or run.schedule.repeated > 0
     )  # else steps are made again in a second backward pass only, if there is one
-    for name, shape in _fields(run, run.setup.forward):
+    lent = shared_arrays(run) if keep else {}
+    for name, field in fields_of(run, run.setup.forward):
+        shape = (run.shots, *run.setup.field_shape(run.grid, field))
         yield Buffer(f"forward.{name}", shape, real, last=BACKWARD if name in results else FORWARD)
-        if keep:
+        if keep and name not in lent:
             yield Buffer(f"again.{name}", shape, real, first=BACKWARD, copies=again)
     for record in run.setup.forward.records:
         yield Buffer(f"forward.record_{record.name}", _traces(run, f"receivers_{record.name}"), real)
@@ -123,8 +119,8 @@ def state_boxes(run: Any) -> list[tuple[int, ...]]:
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps back."""
     real = run.dtype.name
-    for name, shape in _fields(run, run.setup.adjoint.program, "adjoint_"):
-        yield Buffer(f"back.{name}", shape, real, first=BACKWARD)
+    for name, field in fields_of(run, run.setup.adjoint.program, "adjoint_"):
+        yield Buffer(f"back.{name}", (run.shots, *run.setup.field_shape(run.grid, field)), real, first=BACKWARD)
     for source in run.setup.forward.sources:
         yield Buffer(f"back.gradient_{source.name}", _traces(run, f"cells_{source.name}"), real, first=BACKWARD)
     for record in run.setup.forward.records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -14,7 +14,8 @@ from numbawave.backends.base import Backend
 from numbawave.boundary.cpml import Damping
 from numbawave.checkpoint import Forward, Schedule, uniform
 from numbawave.engine.buffers import declare
-from numbawave.engine.march import March
+from numbawave.engine.march import Arrays, March
+from numbawave.engine.replay import Replay
 from numbawave.engine.reversal import Reversal, unwind
 from numbawave.engine.scaling import finish, gradients, start
 from numbawave.engine.setup import Setup
@@ -27,7 +28,6 @@ from numbawave.planning.ledger import Ledger
 from numbawave.stencil.form import Field
 from numbawave.stencil.program import Program
 
-Arrays = dict[str, Any]
 Given = Mapping[str, Any]
 
 
@@ -203,18 +203,17 @@ class Run:
             return {"ring": store.kept.ring, "history": store.ring}
         return {} if store is None else {"history": store.ring}
 
-    def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given) -> Arrays:
-        """The arrays of steps forward."""
-        arrays = self._common(parameters)
+    def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given, lent: Container[str] = ()) -> Arrays:
+        """The arrays of steps forward, without those that are lent."""
+        arrays = self._common(parameters, amplitudes)
         for name, _, array in self.state_names():
-            arrays[array] = self.make(f"{group}.{array}", zero=name not in initial)
+            if array not in lent:
+                arrays[array] = self.make(f"{group}.{array}", zero=name not in initial)
             if name in initial:
                 arrays[array][...] = initial[name]
-        self._buffers(group, arrays, self.setup.forward)
+        self._buffers(group, arrays, self.setup.forward, lent)
         for record in self.setup.forward.records:
             arrays[f"record_{record.name}"] = self.make(f"{group}.record_{record.name}", zero=False)
-        for source in self.setup.forward.sources:
-            arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
         return arrays
 
     def adjoint(
@@ -248,14 +247,13 @@ class Run:
             Gradients, shaped like what they are gradients of.
         """
         self.tape = tape_of(self) if image and self.later else self.tape
-        arrays = self._common(parameters)
+        arrays = self._common(parameters, amplitudes)
         for name, field_, array in self.state_names():
             arrays[f"adjoint_{array}"] = start(self, parameters, name, field_, array, final.get(name))
         self._buffers("back", arrays, self.setup.adjoint.program)
         for record in self.setup.forward.records:
             arrays[f"residual_{record.name}"] = residuals[record.name]
         for source in self.setup.forward.sources:
-            arrays[f"amplitude_{source.name}"] = amplitudes[source.name]
             arrays[f"gradient_{source.name}"] = self.make(f"back.gradient_{source.name}")
         for name in (f"gradient_{parameter.name}" for parameter in self.setup.forward.parameters):
             arrays[name] = self.make(f"back.{name}") if image else self.space.zeros(0)
@@ -264,8 +262,7 @@ class Run:
             assert self.tape is not None
             arrays["history"] = self.tape.store.ring
             self.tape.store.attach(parameters, amplitudes)
-            ahead = partial(self._replay, parameters, amplitudes, initial)
-            self.tape.backward(ahead, march, initial)
+            self.tape.backward(Replay(self, march, partial(self._again, parameters, amplitudes)), initial)
             if self.later:
                 self.tape.close()
         else:
@@ -278,22 +275,22 @@ class Run:
                 state[name] = finish(self, parameters, name, field_, arrays[f"adjoint_{array}"])
         return found, traces, state
 
-    def _replay(self, parameters: Given, amplitudes: Given, initial: Given) -> March:
-        """Steps forward that record nothing: there are no receivers."""
-        arrays = self._ahead("again", parameters, amplitudes, initial) | self._written()
+    def _again(self, parameters: Given, amplitudes: Given, lent: Container[str]) -> Arrays:
+        """The arrays of steps forward that record nothing, for there are no receivers, without those lent."""
+        arrays = self._ahead("again", parameters, amplitudes, {}, lent) | self._written()
         for record in self.setup.forward.records:
             arrays |= {f"{prefix}receivers_{record.name}": np.zeros(0, np.int64) for prefix in ("", "model_")}
-        return March(self, "forward", arrays)
+        return arrays
 
-    def _common(self, parameters: Given) -> Arrays:
-        arrays: Arrays = dict(parameters)
+    def _common(self, parameters: Given, amplitudes: Given) -> Arrays:
+        arrays = dict(parameters) | self.cells | {f"amplitude_{name}": value for name, value in amplitudes.items()}
         for profile in self.setup.forward.profiles:
             axis = next(a for a in self.grid.axes if a.name == profile.axis)
             arrays[profile.name] = self.space.upload(self.damping.profile(profile, axis, self.setup.accuracy))
-        return arrays | self.cells
+        return arrays
 
-    def _buffers(self, group: str, arrays: Arrays, program: Program) -> None:
-        """The arrays of a program's fields that are not there as parts of the state."""
+    def _buffers(self, group: str, arrays: Arrays, program: Program, lent: Container[str] = ()) -> None:
+        """The arrays of a program's fields that are neither there, as parts of the state, nor lent."""
         for name in program.arrays:
-            if name not in arrays:
+            if name not in arrays and name not in lent:
                 arrays[name] = self.make(f"{group}.{name}")

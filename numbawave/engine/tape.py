@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from numbawave.checkpoint import Action, Drop, Forward, Load, Reverse, Save, Schedule
 from numbawave.engine.march import March
+from numbawave.engine.replay import Replay
 from numbawave.engine.reversal import store_of, surround
 from numbawave.history.base import Store
 from numbawave.history.states import States
@@ -43,21 +44,19 @@ class Tape:
             if not self._ready:
                 self.close()
 
-    def backward(self, ahead: Callable[[], March], back: March, initial: Mapping[str, Any]) -> None:
+    def backward(self, replay: Replay, initial: Mapping[str, Any]) -> None:
         """Go back. What is used up by it is made again, from the initial state, should it be asked for once more.
 
         Parameters
         ----------
-        ahead : callable
-            Gives the march that makes steps again, where there are such.
-        back : March
+        replay : Replay
         initial : mapping of str to array
             The state at step 0; what is absent is zero.
         """
         again = () if self._ready else (Load(0), *self.schedule.forward)
         self._ready = not self.repeats  # also should this pass fail on its way
         try:
-            self._play((*again, *self.schedule.backward), cache(ahead), back, initial)
+            self._play((*again, *self.schedule.backward), replay.ahead, replay.back, initial)
         finally:
             if not self._ready:
                 self.close()
@@ -86,7 +85,7 @@ class Tape:
                 case Drop(step):
                     self.states.drop(step)
                 case Reverse(first, last):
-                    self.store.read(first, last, partial(back.go, history=True))
+                    self.store.read(first, last, back)
 
 
 def tape_of(run: Any) -> Tape:

@@ -13,7 +13,7 @@ from numbawave.history.base import Make, Need
 from numbawave.history.bay import BAYS, Bay, docks
 from numbawave.history.shelf import Shelf
 
-LOAD_BYTES = 16 * 2**20
+LOAD_BYTES = 8 * 2**20
 """A load is what one shot has of some arrays, so many bytes at least if it fits into the state."""
 
 DOCKS = 2
@@ -43,8 +43,8 @@ class States:
     @staticmethod
     def buffers(shapes: Sequence[tuple[int, ...]], real: str, on_device: bool) -> Iterator[Need]:
         """What states of arrays ``[shot, *box]`` take on their way to a shelf."""
-        largest, whole = max(prod(box) for _, *box in shapes), sum(map(prod, shapes))
-        size = min(LOAD_BYTES // np.dtype(real).itemsize + largest, whole)
+        sizes = [prod(box) for shots, *box in shapes for _ in range(shots)]
+        size = max(sum(sizes[part] for part in load) for load in _loads(sizes, np.dtype(real).itemsize))
         yield Need("states.moved", (size,), real, copies=BAYS)
         if on_device:
             yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(DOCKS, on_device))
