@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -43,8 +43,8 @@ class States:
     @staticmethod
     def buffers(shapes: Sequence[tuple[int, ...]], real: str, on_device: bool) -> Iterator[Need]:
         """What states of arrays ``[shot, *box]`` take on their way to a shelf."""
-        sizes = [prod(box) for shots, *box in shapes for _ in range(shots)]
-        size = max(sum(sizes[part] for part in load) for load in _loads(sizes, np.dtype(real).itemsize))
+        sizes = (prod(box) for shots, *box in shapes for _ in range(shots))
+        size = max(ends[-1] for ends in _loads(sizes, np.dtype(real).itemsize))
         yield Need("states.moved", (size,), real, copies=BAYS)
         if on_device:
             yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(DOCKS, on_device))
@@ -108,24 +108,22 @@ class States:
     def _packed(state: list[Any]) -> list[Load]:
         """What each shot has of each array, and where in which load it lies."""
         parts = [part for array in state for part in array]
-        sizes = [prod(part.shape) for part in parts]
-        found = []
-        for load in _loads(sizes, parts[0].dtype.itemsize):
-            ends = list(accumulate(sizes[place] for place in load))
-            found.append([(parts[p], slice(end - sizes[p], end)) for p, end in zip(load, ends, strict=True)])
+        found, place = [], iter(parts)
+        for ends in _loads((prod(part.shape) for part in parts), parts[0].dtype.itemsize):
+            found.append([(next(place), slice(*between)) for between in pairwise([0, *ends])])
         return found
 
 
-def _loads(sizes: Sequence[int], itemsize: int) -> Iterator[list[int]]:
-    """Parts, by number, that go together."""
-    load: list[int] = []
-    for place in range(len(sizes)):
-        load.append(place)
-        if sum(sizes[p] for p in load) * itemsize >= LOAD_BYTES:
-            yield load
-            load = []
-    if load:
-        yield load
+def _loads(sizes: Iterable[int], itemsize: int) -> Iterator[list[int]]:
+    """Parts in turn, as many together as make a load: where in it each of them ends."""
+    ends: list[int] = []
+    for size in sizes:
+        ends.append((ends[-1] if ends else 0) + size)
+        if ends[-1] * itemsize >= LOAD_BYTES:
+            yield ends
+            ends = []
+    if ends:
+        yield ends
 
 
 def _span(load: Load) -> list[slice]:

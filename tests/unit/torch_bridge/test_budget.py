@@ -127,7 +127,7 @@ def test_nothing_fits_names_the_nearest_and_what_would_do() -> None:
     remedy = text.split("give Budget(host='")[1].split("'")[0]
     levers = text.split("the nearest, ")[1].split(", needs")[0]
     plan = numbawave.plan("scalar", **call(), budget=Budget(host=remedy, disk=0))
-    assert plan.candidates[0].words == levers
+    assert levers in [each.words for each in plan.candidates if each.fits]
 
 
 def test_candidates_are_a_table() -> None:
