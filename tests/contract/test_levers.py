@@ -14,7 +14,7 @@ WAYS = [(8, 3, 1, "full"), (9, 4, 2, "interior"), (7, 7, 1, "interior"), (7, 3, 
 SEGMENTS = marked(
     replace(case, steps=steps, segments=segments, stride=stride, region=region)
     for case in EQUATIONS_ON
-    for steps, segments, stride, region in (WAYS if case.backend == "reference" or case.ndim == 1 else WAYS[:2])
+    for steps, segments, stride, region in (WAYS if case.backend == "reference" else WAYS[case.ndim == 3 : 2])
 )
 
 
