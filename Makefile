@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks docs flagship no-compiler bench bench-gpu levers-gpu plans decision-table check clean
+.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks docs flagship no-compiler bench bench-gpu levers-gpu plans decision-table budgets check clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ plans: .venv/tools.stamp  ## compare plans of memory with what random calls take
 
 decision-table: .venv/tools.stamp  ## measure which levers make a gradient fit on which card, into build/decision-table
 	@$(PY) tests/benchmarks/decision_table.py
+
+budgets: .venv/tools.stamp  ## compare what memory="auto" chooses with all that fits
+	@$(PY) tests/benchmarks/budgets.py
 
 check: lint types imports no-compiler notebooks docs test-sim test  ## all of the checks, tests last
 
