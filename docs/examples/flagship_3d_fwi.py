@@ -9,6 +9,8 @@ Here that is the past of two shots and of a fifth of the steps, in 8 bits a valu
     torchrun --nproc-per-node 2 docs/examples/flagship_3d_fwi.py --shots 8   # two GPUs, or two processes on CPUs
     python docs/examples/flagship_3d_fwi.py --quick                          # seconds, on any machine
 
+With `--budget "12 GB"` the levers are not given but found: those of the fastest call that takes no more of each device.
+
 What is printed first is the plan of the call that is then made; below each epoch's loss stands what it really took.
 """
 
@@ -51,6 +53,7 @@ def options_of(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--segments", type=int, default=5, help="checkpoint_segments")
     parser.add_argument("--storage", default="cpu", choices=("device", "cpu", "disk"), help="storage_mode")
     parser.add_argument("--compression", default="lossy", choices=("none", "lossy", "lossless", "bf16", "int8"))
+    parser.add_argument("--budget", help="bytes of a device, such as '12 GB', for which all levers are chosen")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--output", default="flagship.png", help="where the picture goes")
     parser.add_argument("--quick", action="store_true", help=f"the defaults are those of a trial: {QUICK}")
@@ -71,6 +74,13 @@ def survey_of(options: argparse.Namespace, device: torch.device) -> tuple[Tensor
     line = torch.linspace(0.05, 0.95, 16)
     receivers = torch.cartesian_prod(torch.tensor([0.01, 0.97]), line, line)
     wavelet = numbawave.wavelets.ricker(FREQUENCY, options.steps, dt, 1.2 / FREQUENCY).to(device)
+    levers = {
+        "checkpoint_segments": options.segments,
+        "storage_mode": options.storage,
+        "storage_compression": COMPRESSIONS.get(options.compression, options.compression),
+    }
+    if options.budget:
+        levers = {"memory": numbawave.Budget(device=options.budget)}
 
     def call(shots: Tensor) -> dict[str, Any]:
         return {
@@ -84,10 +94,7 @@ def survey_of(options: argparse.Namespace, device: torch.device) -> tuple[Tensor
             # Every rank must take the same time step and layers, whatever its shots, also when the model changes.
             "max_vel": FASTEST,
             "pml_freq": FREQUENCY,
-            # The levers of memory.
-            "checkpoint_segments": options.segments,
-            "storage_mode": options.storage,
-            "storage_compression": COMPRESSIONS.get(options.compression, options.compression),
+            **levers,
         }
 
     return start + 200 * ball, start, call

@@ -41,10 +41,11 @@ def _of_all(run: Any, keep: bool) -> Iterator[Buffer]:
     for _, field, array in run.state_names():
         shape = (run.shots, *run.setup.field_shape(run.grid, field))
         yield Buffer(f"all.{array}", shape, real)
-        yield Buffer(f"all.adjoint_{array}", shape, real, first=BACKWARD)
+        if run.back and run.to_start:
+            yield Buffer(f"all.adjoint_{array}", shape, real, first=BACKWARD)
     for record in run.setup.forward.records:
         yield Buffer(f"all.record_{record.name}", _traces(run, f"receivers_{record.name}"), real)
-    for source in run.setup.forward.sources:
+    for source in run.setup.forward.sources if run.back else ():
         yield Buffer(f"all.gradient_{source.name}", _traces(run, f"cells_{source.name}"), real, first=BACKWARD)
     for parameter in run.setup.forward.parameters if keep else ():
         yield Buffer(f"all.gradient_{parameter.name}", _model(run, run.grid), real, first=BACKWARD)

@@ -70,8 +70,8 @@ class Run:
         Says for a number of bytes which levers would make the run fit.
     space : Space, optional
         Where the arrays live; the host's memory unless given.
-    back : bool
-        Whether there are steps back.
+    back, to_start : bool
+        Whether there are steps back, and whether the initial state's gradient is wanted of them.
     """
 
     setup: Setup
@@ -94,6 +94,7 @@ class Run:
     advice: Callable[[int], str] | None = None
     space: Space = None  # type: ignore[assignment]
     back: bool = True
+    to_start: bool = True
     ring_starts: list[int] = field(default_factory=lambda: [0], repr=False)
     inner_ring: Arrays = field(default_factory=dict, repr=False)
     tape: Tape | None = field(default=None, repr=False)

@@ -6,6 +6,7 @@ import torch
 
 from numbawave.engine.run import Run
 from numbawave.errors import InvalidTypeError, InvalidValueError
+from numbawave.survey.time_step import TimeStep
 from numbawave.torch_bridge.arrays import alike
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.padding import zero_pad
@@ -38,6 +39,18 @@ def memory_of(options: Options) -> AuxiliaryState | None:
         raise InvalidTypeError("initial_state", type(memory).__name__, "auxiliary_state is what an earlier call returned",
                                "pass out or out.final_state")  # fmt: skip
     return memory
+
+
+def layout_of(run: Run, widths: tuple[tuple[int, int], ...], time: TimeStep) -> dict[str, Any]:
+    """What must be the same in a run that goes on."""
+    return {
+        "equation": run.setup.forward.name,
+        "shape": tuple(axis.cells for axis in run.grid.axes),
+        "pml_width": widths,
+        "accuracy": run.setup.accuracy,
+        "internal_dt": time.internal_dt,
+        "shots": run.shots,
+    }
 
 
 def check_layout(memory: AuxiliaryState, layout: dict[str, Any]) -> None:

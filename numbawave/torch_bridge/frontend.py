@@ -25,7 +25,7 @@ from numbawave.survey.spectrum import peak_frequency
 from numbawave.survey.time_step import TimeStep, check_courant_number, internal_time_step
 from numbawave.torch_bridge.advice import adviser
 from numbawave.torch_bridge.arrays import DTYPES, alike, distinct, numpy_view, tensor
-from numbawave.torch_bridge.continuation import check_layout, given_state, memory_of, state_of
+from numbawave.torch_bridge.continuation import check_layout, given_state, layout_of, memory_of, state_of
 from numbawave.torch_bridge.levers import check_wanted, pull
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.space import space_of
@@ -132,26 +132,17 @@ def prepare(
     undo = setup(equation, ndim, accuracy, frozenset()) if options.history == "reconstruct" else None
     pull(run, options, undo)
     run.advice = adviser(run, options, undo)
-    layout = _layout(run, widths, time)
+    layout = layout_of(run, widths, time)
     if memory is not None:
         check_layout(memory, layout)
     state = given_state(run, first, models[first], options)
-    wanted = torch.is_grad_enabled() and any(model.requires_grad for model in models.values())
+    wanted, sourced, run.to_start = (
+        torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in values)
+        for values in (models.values(), (amplitudes,), state.values())
+    )
     check_wanted(options, wanted)
-    tensors = (value for value in (*models.values(), amplitudes, *state.values()) if value is not None)
-    run.back = torch.is_grad_enabled() and any(value.requires_grad for value in tensors)
+    run.back = wanted or sourced or run.to_start
     return Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1], state, wanted, layout)
-
-
-def _layout(run: Run, widths: tuple[tuple[int, int], ...], time: TimeStep) -> dict[str, Any]:
-    return {
-        "equation": run.setup.forward.name,
-        "shape": tuple(axis.cells for axis in run.grid.axes),
-        "pml_width": widths,
-        "accuracy": run.setup.accuracy,
-        "internal_dt": time.internal_dt,
-        "shots": run.shots,
-    }
 
 
 def _highest_speed(argument: str, model: torch.Tensor, ndim: int) -> float:

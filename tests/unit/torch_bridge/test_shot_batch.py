@@ -47,6 +47,9 @@ def gradients(given: dict[str, Any], **levers: Any) -> tuple[list[torch.Tensor],
     return [*(out[k] for k, name in enumerate(out.names) if name != "auxiliary_state"), *memory], list(found), out.info
 
 
+KINDS = ("wavefield", "wavefield_next", *(f"{kind}_{axis}" for kind in ("psi", "zeta") for axis in "zx"))
+
+
 @pytest.mark.parametrize("shared", [True, False], ids=["one model", "a model a shot"])
 @pytest.mark.parametrize("name", LEVERS)
 def test_results_are_those_of_all_at_once(name: str, shared: bool) -> None:
@@ -120,6 +123,25 @@ def test_memory_is_the_results_and_one_batch() -> None:
     given_bytes = sum(b.bytes for b in buffers if b.given)
     assert buffers.bytes("device", Moment.BETWEEN) < results + given_bytes + buffers["batch.amplitude_source"].bytes + 1
     assert part.memory.host_bytes < whole.memory.host_bytes / 2
+
+
+@pytest.mark.parametrize(
+    ("graded", "expected"),
+    [
+        ((), set()),
+        (("v",), {"gradient_c", "gradient_source"}),
+        (("wavefield_0",), {"gradient_source", *(f"adjoint_{kind}" for kind in KINDS)}),
+    ],
+)
+def test_only_the_gradients_that_are_wanted_are_planned_for(graded: tuple[str, ...], expected: set[str]) -> None:
+    given = small(shots=4, backend="cpu")
+    given["wavefield_0"] = torch.zeros((4, *given["v"].shape), dtype=given["v"].dtype)
+    for name in graded:
+        given[name].requires_grad_()
+    ledger = numbawave.plan("scalar", **given, shot_batch=2).memory.buffers
+    back = {b.name.removeprefix("all.") for b in ledger if b.name.startswith("all.") and b.first == Moment.BACKWARD}
+    assert back == expected
+    assert list(run(given, shot_batch=2).info.ledger) == list(ledger)
 
 
 @pytest.mark.parametrize("batch", [0, -1, 1.5, True, "auto"])
