@@ -75,10 +75,13 @@ class Job:
     checkpoint_states: int = key(0, values.integer, "most wavefields kept at their starts; 0 is all")
     storage_mode: str = key("device", values.text, "where the past is kept: device, cpu or disk")
     storage_compression: str = key("none", values.text, "how the past is coded: none, lossy, lossless, bf16 or int8")
+    memory: str = key(
+        "", values.text, "auto, or bytes of the device such as 4 GB, for which segments, states and place are chosen"
+    )
     output: str = key("numbawave-fwi", values.text, "folder for the checkpoint, the data, result.npz and result.png")
 
 
-EXACT_LEVERS = ("checkpoint_segments", "checkpoint_states", "storage_mode")
+EXACT_LEVERS = ("checkpoint_segments", "checkpoint_states", "storage_mode", "memory")
 """Keys that decide memory and time, and no bit of the result."""
 
 NO_RESULT = ("output", "device", *EXACT_LEVERS)

@@ -5,10 +5,12 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidValueError, StorageError
+from ..planning.budget import bytes_of
 from ..torch_bridge.options import REGIONS
 from .job import Job
 
@@ -63,6 +65,13 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 
 Rule = tuple[str, Callable[[Any], bool], str, str]
+
+
+def _is_budget(value: str) -> bool:
+    with suppress(InvalidValueError):
+        return value in ("", "auto") or bytes_of("memory", value) >= 0
+    return False
+
 
 WORDS = {
     "history": REGIONS,
@@ -136,6 +145,7 @@ RULES: tuple[Rule, ...] = (
     ),
     ("checkpoint_segments", lambda v: v == "auto" or v >= 0, "must be auto, a number of segments, or 0 for one", "5"),
     ("checkpoint_states", lambda v: v >= 0, "must be a number of wavefields, or 0 for all", "0"),
+    ("memory", _is_budget, "must be auto, or bytes with a unit", "4 GB"),
     ("output", lambda v: v != "", "must name a folder", "numbawave-fwi"),
 )
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidValueError
+from ..planning.budget import Budget
 from ..torch_bridge.propagators import scalar
 from ..torch_bridge.wavelets import ricker
 from .acquisition import spread
@@ -96,16 +97,19 @@ class Problem:
             "pml_freq": self.job.peak_frequency,
             "max_vel": self.job.vmax,
             "model_gradient_sampling_interval": stride,
-            **self.levers,
+            **self.levers(n),
         }
 
-    @property
-    def levers(self) -> dict[str, Any]:
-        """The levers of memory, as a propagator takes them."""
+    def levers(self, n_shots: int) -> dict[str, Any]:
+        """The levers of memory, as a propagator takes them for so many shots."""
         job = self.job
         coding = {"none": False, "lossy": True}.get(job.storage_compression, job.storage_compression)
         counts = {name: getattr(job, name) or None for name in ("checkpoint_segments", "checkpoint_states")}
-        return counts | {"history": job.history, "storage_mode": job.storage_mode, "storage_compression": coding}
+        given = counts | {"history": job.history, "storage_mode": job.storage_mode, "storage_compression": coding}
+        if not job.memory:
+            return given
+        # With other batches of shots sums would be rounded otherwise, and a resumed job not find the same bits.
+        return given | {"memory": job.memory if job.memory == "auto" else Budget(job.memory), "shot_batch": n_shots}
 
     def batches(self, chosen: Tensor) -> tuple[Tensor, ...]:
         """The chosen shots, in order, in groups that are propagated together."""

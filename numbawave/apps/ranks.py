@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..backends import local_size
 from ..errors import InvalidValueError, NumbawaveError, RankError
+from ..torch_bridge.options import Options
 from ..torch_bridge.result import CallInfo
 
 PATIENCE = timedelta(hours=12)
@@ -224,7 +225,9 @@ def agree(found: CallInfo | Mapping[str, Any] | None) -> None:
         On every rank, if one differs: naming what, and the first rank that differs from most.
     """
     if isinstance(found, CallInfo):
-        found = {name: getattr(found, name) for name in CAUSES + LEVERS}
+        # What a budget chose for one rank's shots changes no bit, so it is compared as it was given.
+        place = {"storage_mode": Options.storage_mode} if "storage_mode" in found.chosen else {}
+        found = {name: getattr(found, name) for name in CAUSES + LEVERS} | place
     heard = gathered(None if found is None else {name: repr(value) for name, value in found.items()})
     spoken = {rank: values for rank, values in enumerate(heard) if values is not None}
     for name in next(iter(spoken.values()), {}):

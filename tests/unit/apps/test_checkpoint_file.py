@@ -129,7 +129,9 @@ def test_another_jobs_checkpoint_is_refused_by_name(quick_options, tmp_path, cha
         load_state(tmp_path / "c", other)
 
 
-@pytest.mark.parametrize("change", [{"output": "elsewhere"}, {"checkpoint_segments": 5}, {"storage_mode": "disk"}])
+@pytest.mark.parametrize(
+    "change", [{"output": "elsewhere"}, {"checkpoint_segments": 5}, {"storage_mode": "disk"}, {"memory": "4 GB"}]
+)
 def test_what_decides_no_result_may_change(quick_options, tmp_path, change):
     problem = load_problem(read_job(None, quick_options))
     save_state(tmp_path / "c", problem, fresh_state(problem))

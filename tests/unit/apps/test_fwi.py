@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from numbawave.apps.batch_plan import plan_batch
 from numbawave.apps.descent import Objective, make_band
 from numbawave.apps.fwi import run
 from numbawave.apps.job_file import read_job
 from numbawave.apps.observed_data import observed_records
 from numbawave.apps.problem import load_problem
+from numbawave.planning.seconds import Seconds
+from numbawave.torch_bridge.calibration import Calibration
 
 
 def _objective(options, tmp_path):
@@ -57,6 +60,24 @@ def test_levers_of_memory_leave_the_gradient_as_it_is(quick_options, tmp_path, l
     assert other_loss == loss
     assert (other_gradient - gradient).norm() <= limit * gradient.norm()
     assert torch.equal(other_gradient, gradient) == (limit == 0.0)
+
+
+def test_levers_chosen_for_a_budget_change_no_bit(quick_options, tmp_path, monkeypatch):
+    """Not even shot batches are chosen, by which sums would be rounded otherwise."""
+    monkeypatch.setattr(Calibration, "__init__", lambda self, prepared: None)
+    monkeypatch.setattr(Calibration, "seconds", lambda self, run, spent: Seconds(1.0, float(run.schedule.repeated)))
+    given = {**quick_options, "nt": 1200}
+    problem, objective = _objective(given, tmp_path)
+    taken = plan_batch(problem.job).plan.memory.host_bytes
+    options = {**given, "memory": f"{0.6 * taken / 1e6} MB"}
+    chosen = plan_batch(read_job(None, {**options, "dtype": "float64", "vmax": 5000})).plan
+    assert chosen.memory.host_bytes <= 0.6 * taken
+    assert chosen.levers
+    assert set(chosen.levers) <= {"checkpoint_segments", "checkpoint_states", "storage_mode", "storage_path"}
+    _, pulled = _objective(options, tmp_path)
+    (loss, gradient), (other_loss, other) = (find(torch.zeros_like(problem.start)) for find in (objective, pulled))
+    assert other_loss == loss
+    assert torch.equal(other, gradient)
 
 
 def test_filtered_source_and_filtered_data_agree(quick_options, tmp_path):

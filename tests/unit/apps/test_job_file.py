@@ -57,6 +57,7 @@ def test_defaults_demo_and_quick_are_sound_jobs():
         ("checkpoint_states", -1, "0 for all"),
         ("history", "half", "one of full, interior"),
         ("storage_mode", "tape", "one of device, cpu, disk"),
+        ("memory", "4 bottles", "auto, or bytes with a unit"),
         ("storage_compression", "gzip", "one of none, lossy"),
     ],
 )
