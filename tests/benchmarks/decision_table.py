@@ -1,6 +1,6 @@
 """Which levers make a gradient fit on which card, what they cost, and how right the plan is: ``make decision-table``.
 
-Each row in a new process, on the GPU, or with ``--scale small`` (the default without one) on the CPU. On a GPU a row is
+Each row in a new process, on the GPU, or with ``--scale cpu`` (the default without one) or ``small`` on the CPU. On a GPU a row is
 tried with as much of its memory as ever larger cards have, up to the whole: what a failed try held and asked for together
 is in the table, and the figures are those of the first card on which the row fits. Seconds are of a second call. Bytes on
 the host are those beyond what the process held after a tiny call of the same kind. The gradient is compared with the plain
@@ -68,6 +68,7 @@ ROWS = {
         *(Case(150, 900, 4, levers) for levers in LARGE_WAYS),
         *(Case(200, 1000, 2, levers) for levers in LARGE_WAYS),
     ],
+    "cpu": [Case(48, 300, 4, levers) for levers in WAYS],
     "small": [Case(24, 120, 2, levers) for levers in WAYS],
 }
 TINY, PROXY = Case(12, 8, 1), Case(40, 200, 2)
@@ -211,7 +212,7 @@ def levers_of(each: dict[str, Any]) -> str:
 
 def main(words: list[str] | None = None) -> None:
     """Measure all rows and write them, or as a child print the figures of one."""
-    scale = "full" if torch.cuda.is_available() else "small"
+    scale = "full" if torch.cuda.is_available() else "cpu"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", choices=ROWS, default=scale)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of rows, from 0")
