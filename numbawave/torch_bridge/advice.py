@@ -19,10 +19,11 @@ from numbawave.torch_bridge.options import Options
 LEVERS: tuple[dict[str, Any], ...] = (
     {"checkpoint_segments": "auto"},
     {"storage_mode": "cpu"},
+    {"shot_batch": 1},
     {"storage_compression": True},
     {"history": "interior"},
 )
-"""In the order in which they are pulled: those that change no bit come first."""
+"""In the order in which they are pulled: first those that change no bit, then one that changes sums by rounding."""
 
 
 def adviser(run: Run, options: Options, undo: Setup | None) -> Callable[[int], str]:

@@ -131,7 +131,6 @@ def prepare(
     )
     undo = setup(equation, ndim, accuracy, frozenset()) if options.history == "reconstruct" else None
     pull(run, options, undo)
-    run.advice = adviser(run, options, undo)
     layout = layout_of(run, widths, time)
     if memory is not None:
         check_layout(memory, layout)
@@ -142,6 +141,7 @@ def prepare(
     )
     check_wanted(options, wanted)
     run.back = wanted or sourced or run.to_start
+    run.advice = adviser(run, options, undo)
     return Prepared(run, models, amplitudes, time, nt, widths, receivers.shape[1], state, wanted, layout)
 
 

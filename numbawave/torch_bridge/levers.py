@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from numbawave.checkpoint import Schedule, binomial, fewest_bytes, segments_for, uniform
+from numbawave.engine.buffers import state_boxes
 from numbawave.engine.reversal import unwind
 from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup
@@ -98,9 +99,8 @@ def fewest(run: Run) -> int:
 
 
 def state_bytes(run: Run) -> int:
-    """Bytes of a state: wavefields of all time levels and the layers' memory, of all shots."""
-    sizes = (prod(run.setup.field_shape(run.grid, field)) for _, field, _ in run.state_names())
-    return sum(sizes) * run.shots * run.dtype.itemsize
+    """Bytes of a kept state: wavefields of all time levels and the layers' memory, of all shots."""
+    return sum(map(prod, state_boxes(run))) * run.shots * run.dtype.itemsize
 
 
 def masked(model: torch.Tensor, mask: NDArray[np.bool_] | None) -> torch.Tensor:

@@ -1,11 +1,11 @@
 """Which levers make a gradient fit on which card, what they cost, and how right the plan is: ``make decision-table``.
 
-Each row in a new process, on the GPU, or with ``--scale cpu`` (the default without one) or ``small`` on the CPU. On a GPU a row is
-tried with as much of its memory as ever larger cards have, up to the whole: what a failed try held and asked for together
-is in the table, and the figures are those of the first card on which the row fits. Seconds are of a second call. Bytes on
-the host are those beyond what the process held after a tiny call of the same kind. The gradient is compared with the plain
-one of the same problem; where that does not fit, with that of a proxy, a smaller problem. Written are a CSV file, a
-Markdown table and a picture.
+Each row in a new process, on the GPU, or with ``--scale cpu`` (the default without one) or ``small`` on the CPU. On a GPU a
+row is tried with as much of its memory as ever larger cards have, up to the whole: what a failed try held and asked for
+together is in the table, and the figures are those of the first card on which the row fits. Seconds are of a second call.
+Bytes on the host are those beyond what the process held after a tiny call of the same kind. The gradient is compared with
+the plain one of the same problem; where that does not fit, with that of a proxy, a smaller problem. Written are a CSV file,
+a Markdown table and a picture.
 """
 
 import argparse

@@ -53,6 +53,14 @@ def test_levers_in_use_are_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "checkpoint_segments" not in str(found.value)
 
 
+def test_batches_of_shots_are_named_before_what_changes_the_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    levers = {"checkpoint_segments": "auto", "storage_mode": "cpu", "shot_batch": 1}
+    least = run(call(), **levers).info.ledger.peak("device")[0]
+    allocate_no_more_than(monkeypatch, 1000, least)
+    with pytest.raises(numbawave.DeviceMemoryError, match="checkpoint_segments='auto', storage_mode='cpu', shot_batch=1: "):
+        run(call())
+
+
 def test_where_nothing_fits_shots_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     allocate_no_more_than(monkeypatch, 1000, 10)
     with pytest.raises(numbawave.DeviceMemoryError, match="give fewer shots a call than 2, and add up"):
