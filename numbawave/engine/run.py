@@ -201,9 +201,7 @@ class Run:
     def _written(self) -> Arrays:
         """What steps forward write for those back."""
         store = self.tape.store if self.tape is not None else None
-        if isinstance(store, Reversal):
-            return store.written
-        return {} if store is None else {"history": store.ring}
+        return store.written if isinstance(store, Reversal) else {"history": store.ring} if store is not None else {}
 
     def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given) -> Arrays:
         """The arrays of steps forward."""
