@@ -72,9 +72,9 @@ def history_use(run: Any, direction: Direction, history: bool) -> History:
     """How a run's kernels touch history."""
     if not history:
         return frozenset()
-    ring = ["ring"] * (direction == "forward" and run.rings) + ["solved"] * bool(run.solved and direction != "adjoint")
     if direction == "forward" and run.solved:
-        return frozenset(ring)
+        return frozenset(["ring", "solved"])
+    ring = ["ring"] * (direction == "forward" and run.rings) + ["solved"] * (direction == "reverse" and bool(run.solved))
     return frozenset(["kept", *["some"] * (run.stride > 1), *["boxed"] * run.boxed, *ring])
 
 

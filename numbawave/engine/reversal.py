@@ -56,28 +56,26 @@ def core(run: Any) -> Box:
 def around(run: Any) -> tuple[dict[str, Cells], dict[str, Cells]]:
     """Cells that undoing needs: flat indices into fields of the run, and of the inner grid.
 
-    ``around_core``: next to the core, as far as stages read. The others lie in the window without its core.
-    ``around_edge``: all of these, as indices into a slot of history, the same for both. Or, where history is found by the
-    fields, ``around_frame``, with ``model_around_frame`` into parameters and ``past_around_frame`` into a channel of
-    history of the inner grid; what is next to the core is then left to it.
+    ``around_core``: next to the core, as far as stages read. The others lie in the window but not in its core: where
+    history is found by the fields, ``around_frame``, and in the inner grid ``model_around_frame`` into parameters and
+    ``past_around_frame`` into a channel of history; then ``around_core`` leaves these out. Else ``around_edge``, indices
+    into a slot of history, the same for both.
     """
-    grid = inner_grid(run)
+    grid, every = inner_grid(run), np.arange(run.shots)[:, None]
     move = _move(run, grid)
-    near, frame = _near(run, grid, move), _frame(run, grid, move)
-    every = np.arange(run.shots)[:, None]
-    past = np.flatnonzero(frame[grid.interior])
+    near, frame = np.argwhere(_near(run, grid, move)), _frame(run, grid, move)
+    past, framed = np.flatnonzero(frame[grid.interior]), np.argwhere(frame)
     found: list[dict[str, Cells]] = []
     for domain, moved in ((run.grid, move), (grid, np.zeros_like(move))):
-        at = [_flat(np.argwhere(mask) - moved, domain) for mask in (near & ~frame if run.solved else near, frame)]
-        found.append({"around_core": _listed(at[0] + every * domain.cells)})
+        found.append({"around_core": _listed(_flat(near - moved, domain) + every * domain.cells)})
         if run.solved:
-            found[-1]["around_frame"] = _listed(at[1] + every * domain.cells)
+            found[-1]["around_frame"] = _listed(_flat(framed - moved, domain) + every * domain.cells)
+        else:
+            each = np.arange(run.setup.channels * run.shots)[:, None]
+            found[-1]["around_edge"] = _listed(past + each * run.box.cells)
     if run.solved:
-        found[1]["model_around_frame"] = _listed(at[1] + every * (grid.cells if run.batched else 0))
+        found[1]["model_around_frame"] = _listed(_flat(framed, grid) + every * grid.cells * run.batched)
         found[1]["past_around_frame"] = _listed(past + every * run.box.cells)
-    else:
-        edge = _listed(past + np.arange(run.setup.channels * run.shots)[:, None] * run.box.cells)
-        found = [ring | {"around_edge": edge} for ring in found]
     return found[0], found[1]
 
 
@@ -118,12 +116,14 @@ def surround(run: Any) -> None:
 
 
 def _near(run: Any, grid: Domain, move: Cells) -> NDArray[np.bool_]:
-    """The cells of the inner grid next to the core, as far as stages read."""
+    """The cells of the inner grid next to the core, as far as stages read; without those of the frame, if it is kept."""
     width, inside, near = run.undo.halo, _moved(core(run), move), np.zeros(grid.shape, bool)
     for position in range(len(grid.axes)):
         low, high = inside.first[position], inside.stop[position]
         for ends in ((low - width, low), (high, high + width)):
             near[(*inside.slices[:position], slice(*ends), *inside.slices[position + 1 :])] = True
+    if run.solved:
+        near[_moved(run.window, move).slices] = False
     return near
 
 
