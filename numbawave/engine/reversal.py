@@ -246,7 +246,8 @@ class Reversal(Plain):
             name = f"cells_{source.name}"
             shot, flat = np.divmod(run.cells[name], run.grid.cells)
             at = np.stack(np.unravel_index(flat, run.grid.shape), -1) + move
-            inside = np.ravel_multi_index(tuple(at.T), grid.shape).astype(np.int64)
+            # One outside the box comes to lie in its halo: what is read of that is what was kept.
+            inside = np.ravel_multi_index(tuple(at.T), grid.shape, mode="clip").astype(np.int64)
             cells[name] = inside + shot * grid.cells
             cells[f"model_{name}"] = inside + (shot * grid.cells if run.batched else 0)
         window = grid.box("full")
