@@ -204,10 +204,7 @@ UNDONE += [("interval", "cpu", EXACT["segments with one state"], where) for wher
 
 @pytest.mark.parametrize(("name", "backend", "lever", "where"), UNDONE)
 def test_undone_steps_give_the_gradient_of_the_interior(name: str, backend: str, lever: dict[str, Any], where: str) -> None:
-    """Sources lie next to the layers and in corners; each step and its undoing round, and so does what they are solved for.
-
-    With a number K = 1 / (omega dt)**2 of about 100 for the wavelets of these calls history is a K-th of the wavefields.
-    """
+    """Sources lie next to the layers and in corners. What steps are solved for is divided by (v dt)**2, here at least 0.01."""
     mask = np.zeros((4, 5), bool)
     mask[MASKS[where]] = True
     given = {"gradient_mask": mask} | lever
