@@ -65,18 +65,19 @@ def around(run: Any) -> tuple[dict[str, Cells], dict[str, Cells]]:
     move = _move(run, grid)
     near, frame = np.argwhere(_near(run, grid, move)), _frame(run, grid, move)
     past, framed = np.flatnonzero(frame[grid.interior]), np.argwhere(frame)
-    found: list[dict[str, Cells]] = []
-    for domain, moved in ((run.grid, move), (grid, np.zeros_like(move))):
-        found.append({"around_core": _listed(_flat(near - moved, domain) + every * domain.cells)})
-        if run.solved:
-            found[-1]["around_frame"] = _listed(_flat(framed - moved, domain) + every * domain.cells)
-        else:
-            each = np.arange(run.setup.channels * run.shots)[:, None]
-            found[-1]["around_edge"] = _listed(past + each * run.box.cells)
+    lists = {"around_core": near} | ({"around_frame": framed} if run.solved else {})
+
+    def listed(domain: Domain, moved: Cells) -> dict[str, Cells]:
+        return {name: _listed(_flat(cells - moved, domain) + every * domain.cells) for name, cells in lists.items()}
+
+    here, there = listed(run.grid, move), listed(grid, np.zeros_like(move))
     if run.solved:
-        found[1]["model_around_frame"] = _listed(_flat(framed, grid) + every * grid.cells * run.batched)
-        found[1]["past_around_frame"] = _listed(past + every * run.box.cells)
-    return found[0], found[1]
+        there["model_around_frame"] = _listed(_flat(framed, grid) + every * grid.cells * run.batched)
+        there["past_around_frame"] = _listed(past + every * run.box.cells)
+    else:
+        edge = _listed(past + np.arange(run.setup.channels * run.shots)[:, None] * run.box.cells)
+        here["around_edge"] = there["around_edge"] = edge
+    return here, there
 
 
 def unwind(run: Any, undo: Setup) -> None:
@@ -141,7 +142,7 @@ def _flat(cells: Cells, grid: Domain) -> Cells:
 
 
 def _listed(cells: Cells) -> Cells:
-    return cells.reshape(-1).astype(np.int64)
+    return cells.reshape(-1).astype(np.int64, copy=False)
 
 
 def _move(run: Any, grid: Domain) -> Cells:

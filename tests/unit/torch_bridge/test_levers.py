@@ -204,7 +204,7 @@ UNDONE += [("interval", "cpu", EXACT["segments with one state"], where) for wher
 
 @pytest.mark.parametrize(("name", "backend", "lever", "where"), UNDONE)
 def test_undone_steps_give_the_gradient_of_the_interior(name: str, backend: str, lever: dict[str, Any], where: str) -> None:
-    """Sources lie next to the layers and in corners. What steps are solved for is divided by (v dt)**2, here at least 0.01."""
+    """Sources lie next to the layers and in corners; what steps are solved for is divided by (v dt)**2, at least 0.01."""
     mask = np.zeros((4, 5), bool)
     mask[MASKS[where]] = True
     given = {"gradient_mask": mask} | lever
