@@ -72,7 +72,9 @@ def history_use(run: Any, direction: Direction, history: bool) -> History:
     """How a run's kernels touch history."""
     if not history:
         return frozenset()
-    ring = ["ring"] * (direction == "forward" and run.rings)
+    if direction == "forward" and run.solved:
+        return frozenset(["ring", "solved"])
+    ring = ["ring"] * (direction == "forward" and run.rings) + ["solved"] * (direction == "reverse" and bool(run.solved))
     return frozenset(["kept", *["some"] * (run.stride > 1), *["boxed"] * run.boxed, *ring])
 
 
@@ -93,7 +95,7 @@ def grid_values(run: Any, program: Any) -> dict[str, Any]:
             f"{axis.name}_high": high,
         }
         found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
-    found |= {"slot_size": run.slots_of.size, "ring_size": run.ring_starts[-1]}
+    found |= {"slot_size": run.slots_of.size, "channel_size": run.shots * run.box.cells, "ring_size": run.ring_starts[-1]}
     found |= {f"ring_start_{k}": start for k, start in enumerate(run.ring_starts)}
     values: dict[str, Any] = {name: np.uint64(value) for name, value in found.items()}
     values["per_stride"] = run.dtype.type(1.0 / run.stride)

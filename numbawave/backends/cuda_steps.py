@@ -39,7 +39,7 @@ class Cuda(CudaLayout):
         program = run.setup.program(direction)
         split = run.grid.cells * run.shots >= SPLIT_CELLS
         # Cells of a ring are all different, and many: sorting them would take longer than some runs.
-        points = (cells for name, cells in run.cells.items() if not name.startswith("around_"))
+        points = (cells for name, cells in run.cells.items() if "around_" not in name)
         shared = any(np.unique(cells).size < cells.size for cells in points)
         text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name, split, shared)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)

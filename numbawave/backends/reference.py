@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numbawave.backends.base import Advance, Coder, Direction
 from numbawave.codegen.expression import Names
 from numbawave.stencil.form import Derivative, Field, Form, Named, Parameter, Read, Scaled, Source, Sum
 from numbawave.stencil.program import Image, Stage, coefficients
+from numbawave.stencil.solution import Solution
 
 Array = NDArray[Any]
 
@@ -47,13 +49,15 @@ class Reference:
     def _forward(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
         grid = _Grid(run, arrays)
         for step in range(first, last):
-            keeping = history and step % run.stride == 0
+            keeping = history and step % run.stride == 0 and not run.solved
             for record in run.setup.forward.records:
                 arrays[f"record_{record.name}"][step] = arrays[record.name].flat[arrays[f"receivers_{record.name}"]]
             channel = 0
             for place, (stage, kept) in enumerate(zip(run.setup.forward.stages, run.setup.kept, strict=True)):
                 for field, (ring, cells) in grid.around(place, step) if history and run.rings else ():
                     ring[...] = field.reshape(-1)[cells]
+                for solution, ring in grid.framed(place, step) if history else ():
+                    ring[...] = arrays[solution.older].reshape(-1)[arrays["around_frame"]]
                 values = [grid.value(form) for form in kept] if keeping else []
                 grid.advance(stage)
                 for target, source, update in stage.injections():
@@ -61,7 +65,7 @@ class Reference:
                 for value in values:
                     grid.past(step, channel)[...] = value[:, *run.box.slices]
                     channel += 1
-            for ring, edge in grid.edge(step) if history and run.rings else ():
+            for ring, edge in grid.edge(step) if history and run.rings and not run.solved else ():
                 ring[...] = edge[0][edge[1]]
 
     def _reverse(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
@@ -78,7 +82,9 @@ class Reference:
                 grid.advance(stage)
                 for target, source, update in stage.injections():
                     grid.inject(arrays[target.name].reshape(-1), update, source, step)
-            for ring, edge in grid.edge(step):
+                for solution, ring in grid.framed(place, step):
+                    grid.solve(solution, ring, step)
+            for ring, edge in grid.edge(step) if not run.solved else ():
                 edge[0][edge[1]] = ring
 
     def _adjoint(self, run: Any, arrays: dict[str, Array], history: bool, first: int, last: int) -> None:
@@ -124,16 +130,32 @@ class _Grid:
         """Before a forward stage, or its undoing: fields that it reads at neighbours, their part of the ring, and where."""
         for number, (stage, field) in enumerate(self.run.undo.rings):
             if stage == place:
-                cells, start = self.arrays[f"around_{number}"], self.run.ring_starts[number]
+                cells, start = self.arrays["around_core"], self.run.ring_starts[number]
                 ring = self.arrays["ring"][step % len(self.arrays["ring"])]
                 yield self.arrays[field.name], (ring[start : start + cells.size], cells)
 
     def edge(self, step: int) -> Iterator[tuple[Array, tuple[Array, Array]]]:
         """The ring's part of a step's history, and where that lies in its slot."""
         number, history = len(self.run.undo.rings), self.arrays["history"]
-        ring, cells = self.arrays["ring"][step % len(self.arrays["ring"])], self.arrays[f"around_{number}"]
+        ring, cells = self.arrays["ring"][step % len(self.arrays["ring"])], self.arrays["around_edge"]
         slot = history[step // self.run.stride % len(history)].reshape(-1)
         yield ring[self.run.ring_starts[number] :], (slot, cells)
+
+    def framed(self, place: int, step: int) -> Iterator[tuple[Solution, Array]]:
+        """What a forward stage is solved for, and the ring's part of it in this step."""
+        starts = self.run.ring_starts[-1 - len(self.run.solved) :]
+        for solution, (start, stop) in zip(self.run.solved, pairwise(starts), strict=True):
+            if solution.stage == place:
+                yield solution, self.arrays["ring"][step % len(self.arrays["ring"])][start:stop]
+
+    def solve(self, solution: Solution, ring: Array, step: int) -> None:
+        """Put right what undoing a stage gave where layers reach, and history by as much."""
+        field, cells = self.arrays[solution.field.name].reshape(-1), self.arrays["around_frame"]
+        parameter = self.arrays[solution.parameter.name].flat[self.arrays["model_around_frame"]]
+        divisor, history = parameter * self.run.dtype.type(solution.undone), self.past(step, solution.channel).reshape(-1)
+        quotient = np.divide(ring - field[cells], divisor, where=divisor != 0, out=np.zeros_like(ring))
+        history[self.arrays["past_around_frame"]] += quotient
+        field[cells] = ring
 
     def masked(self, value: Array) -> Array:
         """The value on computed cells, zero in the halo."""

@@ -10,7 +10,8 @@ INDENT = "    "
 
 History = frozenset[str]
 """How kernels touch history: empty for never, else ``"kept"``, with ``"some"`` if in one step of several, and with
-``"boxed"`` if in a box of cells only; or ``"ring"``: in its stead the fields around that box are kept, at each step."""
+``"boxed"`` if in a box of cells only; with ``"ring"`` where the fields around that box are kept, at each step. Then
+``"solved"`` says that these alone are, and that undoing steps finds from them what history keeps there."""
 
 
 def indent(lines: Sequence[str], depth: int = 1) -> list[str]:

@@ -9,7 +9,7 @@ from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
 from numbawave.codegen.order import steps_ahead
-from numbawave.codegen.points import Rings
+from numbawave.codegen.points import Rings, Solved
 from numbawave.codegen.shell_cpu import axis_integers, history_integers, row_arguments, rows_function
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
@@ -20,7 +20,10 @@ from numbawave.stencil.transpose import Adjoint
 def source(setup: Any, direction: str, history: History, real: str) -> str:
     """The text for a setup and a ``Direction``."""
     if direction != "adjoint":
-        return forward_text(setup.program(direction), setup.kept, history, setup.accuracy, real, setup.rings, direction)
+        solved = setup.solutions if "solved" in history else ()
+        return forward_text(
+            setup.program(direction), setup.kept, history, setup.accuracy, real, setup.rings, solved, direction
+        )
     records = tuple(record.name for record in setup.forward.records)
     return adjoint_text(setup.adjoint, records, history, setup.accuracy, real)
 
@@ -32,6 +35,7 @@ def forward_text(
     accuracy: int,
     real: str,
     rings: Rings = (),
+    solved: Solved = (),
     direction: str = "forward",
 ) -> str:
     """Print the module of steps forward, or of steps undone.
@@ -46,6 +50,8 @@ def forward_text(
     real : {"float32", "float64"}
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
+    solved : sequence of Solution
+        What undoing a step finds by the fields around the core.
     direction : {"forward", "reverse"}
 
     Returns
@@ -54,7 +60,7 @@ def forward_text(
         A module with one function a stage and variant, and ``forward`` or ``reverse``, the loop over time.
     """
     page = _Page(program, accuracy, real, history)
-    steps_ahead(page, program, kept, history, rings, direction)
+    steps_ahead(page, program, kept, history, rings, solved, direction)
     return page.text(direction, sum(len(forms) for forms in kept))
 
 

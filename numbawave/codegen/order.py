@@ -6,7 +6,7 @@ from typing import Protocol
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History
-from numbawave.codegen.points import Rings
+from numbawave.codegen.points import Rings, Solved
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Program, Stage
 
@@ -27,7 +27,13 @@ class Page(Protocol):
 
 
 def steps_ahead(
-    page: Page, program: Program, kept: Sequence[tuple[Form, ...]], history: History, rings: Rings, direction: str
+    page: Page,
+    program: Program,
+    kept: Sequence[tuple[Form, ...]],
+    history: History,
+    rings: Rings,
+    solved: Solved,
+    direction: str,
 ) -> None:
     """Put a step on a page: what is recorded; each stage, with what is around the core before it and its sources after it.
 
@@ -40,6 +46,8 @@ def steps_ahead(
     history : History
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
+    solved : sequence of Solution
+        What undoing a step finds by the fields around the core.
     direction : {"forward", "reverse"}
     """
     for field in program.records:
@@ -48,9 +56,13 @@ def steps_ahead(
         place = position if direction == "forward" else len(kept) - 1 - position
         for task in points.around(rings, place, direction, history):
             page.points(task)
+        for task in points.framed(rings, solved, place) if direction == "forward" else ():
+            page.points(task)
         page.sweep(f"{direction}_{place}", stage, kept[place], sum(len(forms) for forms in kept[:place]), "keep")
         page.rotate(stage)
         for task in points.injections(page.names, stage):
             page.points(task)
-    for task in points.edge(rings, direction, history):
+        for task in points.solving(page.names, rings, solved, place) if direction == "reverse" else ():
+            page.points(task)
+    for task in points.edge(rings, direction, history) if not solved else ():
         page.points(task)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from numbawave.codegen.expression import Body, Names
 from numbawave.stencil.form import Field, Form, Parameter, Source, walk
 from numbawave.stencil.program import Stage, coefficients
+from numbawave.stencil.solution import Solution
 
 Rings = Sequence[tuple[int, Field]]
+Solved = Sequence[Solution]
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,16 @@ class Task:
         The array of the cells' flat indices.
     lines : tuple of str
         ``i`` and ``m`` are a cell's index in fields and in parameter grids, ``at + q`` the sample of this step.
-    ring : bool
-        Whether it is of a ring, whose cells are all different and whose samples take turns.
+    ring : int, optional
+        Number of the array that it has in a ring, whose samples take turns; its cells are all different.
+    channel : int
+        Number of the channel of history that ``slot`` is the start of.
     """
 
     cells: str
     lines: tuple[str, ...]
-    ring: bool = False
+    ring: int | None = None
+    channel: int = 0
 
     @property
     def on_model(self) -> bool:
@@ -43,21 +48,21 @@ class Task:
     @property
     def at(self) -> str:
         """The first sample of this step."""
-        if self.ring:
-            number = self.cells.removeprefix("around_")
-            return f"index(step % rings) * ring_size + ring_start_{number}"
+        if self.ring is not None:
+            return f"index(step % rings) * ring_size + ring_start_{self.ring}"
         return f"index(step) * index({self.cells}.size)"
 
     @property
     def slot(self) -> str:
         """Where this step's slot of history begins, if that is used."""
         used = any(re.search(r"\bslot\b", line) for line in self.lines)
-        return "index(step // stride % slots) * slot_size" if used else ""
+        channel = f" + n{self.channel} * channel_size" if self.channel else ""
+        return f"index(step // stride % slots) * slot_size{channel}" if used else ""
 
     @property
     def integers(self) -> list[str]:
         """Names of the integers in these two."""
-        names = r"\b(?:ring_size|ring_start_\d+|rings|stride|slots|slot_size)\b"
+        names = r"\b(?:ring_size|ring_start_\d+|rings|stride|slots|slot_size|channel_size)\b"
         return sorted(set(re.findall(names, f"{self.at} {self.slot}")))
 
     @property
@@ -68,7 +73,7 @@ class Task:
     @property
     def alone(self) -> bool:
         """Whether it touches nothing beside the cell: then what owns the cell in a sweep may do it."""
-        return not self.ring and not any(re.search(r"\[[im] [-+]", line) for line in self.lines)
+        return self.ring is None and not any(re.search(r"\[[im] [-+]", line) for line in self.lines)
 
     def scalars(self, names: Names) -> list[str]:
         """Those of the names' scalars that are used."""
@@ -85,18 +90,43 @@ def around(rings: Rings, stage: int, direction: str, history: frozenset[str]) ->
     """Before a stage: the ring takes the fields around a box that it will read, and undoing it takes them from there."""
     for number, (place, field) in enumerate(rings):
         if place == stage and direction == "reverse":
-            yield Task(f"around_{number}", (f"{field.name}[i] = ring[at + q]",), ring=True)
+            yield Task("around_core", (f"{field.name}[i] = ring[at + q]",), number)
         elif place == stage and "ring" in history:
-            yield Task(f"around_{number}", (f"ring[at + q] = {field.name}[i]",), ring=True)
+            yield Task("around_core", (f"ring[at + q] = {field.name}[i]",), number)
 
 
 def edge(rings: Rings, direction: str, history: frozenset[str]) -> Iterator[Task]:
     """After the stages: the ring takes, or gives back, the history of cells between the core and the layers."""
     to = "k = slot + i"
     if direction == "reverse":
-        yield Task(f"around_{len(rings)}", (to, "history[k] = ring[at + q]"), ring=True)
+        yield Task("around_edge", (to, "history[k] = ring[at + q]"), len(rings))
     elif "ring" in history:
-        yield Task(f"around_{len(rings)}", (to, "ring[at + q] = history[k]"), ring=True)
+        yield Task("around_edge", (to, "ring[at + q] = history[k]"), len(rings))
+
+
+def framed(rings: Rings, solved: Solved, stage: int) -> Iterator[Task]:
+    """Before a stage: the ring takes what undoing it must give back in cells between the core and the layers."""
+    for number, solution in enumerate(solved, len(rings)):
+        if solution.stage == stage:
+            yield Task("around_frame", (f"ring[at + q] = {solution.older}[i]",), number)
+
+
+def solving(names: Names, rings: Rings, solved: Solved, stage: int) -> Iterator[Task]:
+    """After a stage was undone: what it gave there lacks the layers; by as much as it is off, history is, too.
+
+    Where the parameter is zero, history has no part in the gradient.
+    """
+    for number, solution in enumerate(solved, len(rings)):
+        if solution.stage == stage:
+            field, factor, undone = solution.field.name, f"{solution.parameter.name}[m]", solution.undone
+            divisor = factor if abs(undone) == 1.0 else f"({names.constant(abs(undone))} * {factor})"
+            lines = (
+                "k = slot + index(past_around_frame[q])",
+                f"if {factor} != {names.constant(0.0)}:",
+                f"    history[k] {'-' if undone < 0 else '+'}= (ring[at + q] - {field}[i]) / {divisor}",
+                f"{field}[i] = ring[at + q]",
+            )
+            yield Task("around_frame", lines, number, solution.channel)
 
 
 def tap(names: Names, source: Source, form: Form) -> Task:

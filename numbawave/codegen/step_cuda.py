@@ -10,7 +10,7 @@ from numbawave.codegen import points
 from numbawave.codegen.expression import Names
 from numbawave.codegen.layout import History, module_head
 from numbawave.codegen.order import steps_ahead
-from numbawave.codegen.points import Rings
+from numbawave.codegen.points import Rings, Solved
 from numbawave.codegen.points_cuda import points_kernel
 from numbawave.codegen.region import regions
 from numbawave.codegen.shell_cuda import sweep_kernel
@@ -23,8 +23,9 @@ from numbawave.stencil.transpose import Adjoint
 def source(setup: Any, direction: str, history: History, real: str, split: bool, shared: bool) -> str:
     """The text for a setup and a ``Direction``."""
     if direction != "adjoint":
+        program, solved = setup.program(direction), setup.solutions if "solved" in history else ()
         return forward_text(
-            setup.program(direction), setup.kept, history, setup.accuracy, real, split, shared, setup.rings, direction
+            program, setup.kept, history, setup.accuracy, real, split, shared, setup.rings, solved, direction
         )
     records = tuple(record.name for record in setup.forward.records)
     return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split, shared)
@@ -39,6 +40,7 @@ def forward_text(
     split: bool,
     shared: bool,
     rings: Rings = (),
+    solved: Solved = (),
     direction: str = "forward",
 ) -> str:
     """Print the module of steps forward, or of steps undone.
@@ -57,6 +59,8 @@ def forward_text(
         Whether points may share a cell.
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
+    solved : sequence of Solution
+        What undoing a step finds by the fields around the core.
     direction : {"forward", "reverse"}
 
     Returns
@@ -65,7 +69,7 @@ def forward_text(
         A module of kernels and ``STEP``, the order in which a step launches them.
     """
     page = _Page(program, accuracy, real, history, split, shared, "+" if direction == "forward" else "-")
-    steps_ahead(page, program, kept, history, rings, direction)
+    steps_ahead(page, program, kept, history, rings, solved, direction)
     return page.text(direction)
 
 
@@ -189,7 +193,7 @@ class _Page:
         else:
             self._close()
             title = f"points_{len(self.kernels)}"
-            self.kernels.append(points_kernel(title, self.names, task, self.shared and not task.ring))
+            self.kernels.append(points_kernel(title, self.names, task, self.shared and task.ring is None))
             self.step.append(_launch("points", title, -1, self.kernels[-1]))
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, way: str) -> None:

@@ -96,7 +96,8 @@ def _kept(run: Any) -> Iterator[Buffer]:
         name = need.name if run.undo is None else need.name.replace("history", "ring", 1)
         yield Buffer(name, need.shape, need.dtype, need.place, copies=need.copies)
     if run.undo is not None:
-        yield Buffer("history", (undone_at_once(run), *run.slots_of.shape), real)
+        first = BACKWARD if run.solved else FORWARD
+        yield Buffer("history", (undone_at_once(run), *run.slots_of.shape), real, first=first)
         grid = inner_grid(run)
         for name in run.undo.reverse.arrays:
             yield Buffer(f"undo.{name}", (run.shots, *grid.shape), real)

@@ -1,7 +1,8 @@
 """History made again by running the wave backwards.
 
 Inside the model, as far as the layers do not reach, nothing is lost: steps can be undone. What comes in from around this
-core was kept at each step, and so was the history of the cells between it and the layers.
+core was kept at each step. So was the history of the cells between it and the layers, unless the fields there, kept in its
+stead, say what it was: then these serve for both.
 """
 
 from __future__ import annotations
@@ -55,49 +56,58 @@ def core(run: Any) -> Box:
 def around(run: Any) -> tuple[dict[str, Cells], dict[str, Cells]]:
     """Cells that undoing needs: flat indices into fields of the run, and of the inner grid.
 
-    ``around_0``, ``around_1`` ...: next to the core, as far as stages read. The last of them: the window without its core,
-    as indices into a slot of history, the same for both.
+    ``around_core``: next to the core, as far as stages read. The others lie in the window but not in its core: where
+    history is found by the fields, ``around_frame``, and in the inner grid ``model_around_frame`` into parameters and
+    ``past_around_frame`` into a channel of history; then ``around_core`` leaves these out. Else ``around_edge``, indices
+    into a slot of history, the same for both.
     """
-    grid, width = inner_grid(run), run.undo.halo
-    inside = _moved(core(run), _move(run, grid))
-    near = np.zeros(grid.shape, bool)
-    for position in range(len(grid.axes)):
-        low, high = inside.first[position], inside.stop[position]
-        for ends in ((low - width, low), (high, high + width)):
-            near[(*inside.slices[:position], slice(*ends), *inside.slices[position + 1 :])] = True
-    here = np.argwhere(near)
-    found: list[dict[str, Cells]] = []
-    for cells, domain in ((here - _move(run, grid), run.grid), (here, grid)):
-        flat = np.ravel_multi_index(tuple(cells.T), domain.shape)
-        every = (flat + np.arange(run.shots)[:, None] * domain.cells).reshape(-1).astype(np.int64)
-        found.append({f"around_{number}": every for number in range(len(run.undo.rings))})
-    edge = np.zeros(run.grid.shape, bool)
-    edge[run.window.slices] = True
-    edge[core(run).slices] = False
-    at = np.flatnonzero(edge[run.box.slices])
-    every = (at + np.arange(run.setup.channels * run.shots)[:, None] * run.box.cells).reshape(-1).astype(np.int64)
-    for ring in found:
-        ring[f"around_{len(run.undo.rings)}"] = every
-    return found[0], found[1]
+    grid, every = inner_grid(run), np.arange(run.shots)[:, None]
+    move = _move(run, grid)
+    near, frame = np.argwhere(_near(run, grid, move)), _frame(run, grid, move)
+    past, framed = np.flatnonzero(frame[grid.interior]), np.argwhere(frame)
+    lists = {"around_core": near} | ({"around_frame": framed} if run.solved else {})
+
+    def listed(domain: Domain, moved: Cells) -> dict[str, Cells]:
+        return {name: _listed(_flat(cells - moved, domain) + every * domain.cells) for name, cells in lists.items()}
+
+    here, there = listed(run.grid, move), listed(grid, np.zeros_like(move))
+    if run.solved:
+        there["model_around_frame"] = _listed(_flat(framed, grid) + every * grid.cells * run.batched)
+        there["past_around_frame"] = _listed(past + every * run.box.cells)
+    else:
+        edge = _listed(past + np.arange(run.setup.channels * run.shots)[:, None] * run.box.cells)
+        here["around_edge"] = there["around_edge"] = edge
+    return here, there
 
 
 def unwind(run: Any, undo: Setup) -> None:
     """Let history in a run's window be made by undoing steps; ``undo`` is the setup of its equation without layers.
+
+    What is kept of the edge of the window are the fields there, if these say what history was, and if they come back bit
+    by bit: it is a small difference of large values.
 
     Raises
     ------
     EquationError
         If a step of the equation cannot be undone.
     """
+    exact = run.storage.compression is None or run.storage.compression.lossless
     run.undo, run.inner_ring = (undo if undo.reverse else None), {}
+    run.solved = undo.solutions if exact and undo.solutions == run.setup.solutions else ()
     run.ring_starts = [0, *accumulate(ring_sizes(run))]
 
 
 def ring_sizes(run: Any) -> list[int]:
-    """Cells of each array of ``around``, counted without listing them."""
-    shape, width, channels = core(run).shape, run.undo.halo, run.setup.channels
-    near = sum(2 * width * prod(shape[:k] + shape[k + 1 :]) for k in range(len(shape)))
-    return [near * run.shots] * len(run.undo.rings) + [(run.window.cells - prod(shape)) * channels * run.shots]
+    """Cells of each array of a ring, counted without listing them: next to the core for each, and of the frame."""
+    inside, width = core(run), run.undo.halo
+    frame, near = run.window.cells - inside.cells, 0
+    for k, ends in enumerate(zip(inside.first, inside.stop, run.window.first, run.window.stop, strict=True)):
+        low, high, first, stop = ends
+        shared = sum(max(0, min(b, stop) - max(a, first)) for a, b in ((low - width, low), (high, high + width)))
+        near += (2 * width - shared * bool(run.solved)) * prod(inside.shape[:k] + inside.shape[k + 1 :])
+    each = len(run.solved) or run.setup.channels
+    frames = [frame * run.shots] * each if run.solved else [frame * run.shots * each]
+    return [near * run.shots] * len(run.undo.rings) + frames
 
 
 def surround(run: Any) -> None:
@@ -106,13 +116,42 @@ def surround(run: Any) -> None:
     run.cells = run.cells | ring
 
 
-def _move(run: Any, grid: Domain) -> NDArray[np.int64]:
+def _near(run: Any, grid: Domain, move: Cells) -> NDArray[np.bool_]:
+    """The cells of the inner grid next to the core, as far as stages read; without those of the frame, if it is kept."""
+    width, inside, near = run.undo.halo, _moved(core(run), move), np.zeros(grid.shape, bool)
+    for position in range(len(grid.axes)):
+        low, high = inside.first[position], inside.stop[position]
+        for ends in ((low - width, low), (high, high + width)):
+            near[(*inside.slices[:position], slice(*ends), *inside.slices[position + 1 :])] = True
+    if run.solved:
+        near[_moved(run.window, move).slices] = False
+    return near
+
+
+def _frame(run: Any, grid: Domain, move: Cells) -> NDArray[np.bool_]:
+    """The cells of the inner grid that lie in the window but not in its core."""
+    frame = np.zeros(grid.shape, bool)
+    frame[_moved(run.window, move).slices] = True
+    frame[_moved(core(run), move).slices] = False
+    return frame
+
+
+def _flat(cells: Cells, grid: Domain) -> Cells:
+    """Flat indices of cells of one shot."""
+    return np.ravel_multi_index(tuple(cells.T), grid.shape)  # type: ignore[no-any-return]
+
+
+def _listed(cells: Cells) -> Cells:
+    return cells.reshape(-1).astype(np.int64, copy=False)
+
+
+def _move(run: Any, grid: Domain) -> Cells:
     """From the run's cells to those of the inner grid."""
-    move: NDArray[np.int64] = np.array([axis.first for axis in grid.axes]) - np.array(run.box.first)
+    move: Cells = np.array([axis.first for axis in grid.axes]) - np.array(run.box.first)
     return move
 
 
-def _moved(box: Box, move: NDArray[np.int64]) -> Box:
+def _moved(box: Box, move: Cells) -> Box:
     return Box(tuple(int(k) for k in box.first + move), tuple(int(k) for k in box.stop + move))
 
 
@@ -174,6 +213,11 @@ class Reversal(Plain):
                 taken = self._state if self._march is None else self._march.arrays
                 taken[name][:, *inside] = array[:, *box]
 
+    @property
+    def written(self) -> dict[str, Any]:
+        """What steps forward write; history, too, where it is needed to say what it is around the core."""
+        return {"ring": self.kept.ring} | ({} if self.run.solved else {"history": self.ring})
+
     def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
         """What steps backwards read besides."""
         self._given, self._march = (parameters, amplitudes), None
@@ -203,7 +247,8 @@ class Reversal(Plain):
             name = f"cells_{source.name}"
             shot, flat = np.divmod(run.cells[name], run.grid.cells)
             at = np.stack(np.unravel_index(flat, run.grid.shape), -1) + move
-            inside = np.ravel_multi_index(tuple(at.T), grid.shape).astype(np.int64)
+            # One outside the box comes to lie in its halo: what is read of that is what was kept.
+            inside = np.ravel_multi_index(tuple(at.T), grid.shape, mode="clip").astype(np.int64)
             cells[name] = inside + shot * grid.cells
             cells[f"model_{name}"] = inside + (shot * grid.cells if run.batched else 0)
         window = grid.box("full")

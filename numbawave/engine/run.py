@@ -27,6 +27,7 @@ from numbawave.history.storage import Storage
 from numbawave.planning.ledger import Ledger
 from numbawave.stencil.form import Field
 from numbawave.stencil.program import Program
+from numbawave.stencil.solution import Solution
 
 Given = Mapping[str, Any]
 
@@ -97,6 +98,7 @@ class Run:
     to_start: bool = True
     ring_starts: list[int] = field(default_factory=lambda: [0], repr=False)
     inner_ring: Arrays = field(default_factory=dict, repr=False)
+    solved: tuple[Solution, ...] = field(default=(), repr=False)
     tape: Tape | None = field(default=None, repr=False)
     ledger: Ledger = field(default_factory=lambda: Ledger([]), repr=False)
 
@@ -200,9 +202,7 @@ class Run:
     def _written(self) -> Arrays:
         """What steps forward write for those back."""
         store = self.tape.store if self.tape is not None else None
-        if isinstance(store, Reversal):
-            return {"ring": store.kept.ring, "history": store.ring}
-        return {} if store is None else {"history": store.ring}
+        return store.written if isinstance(store, Reversal) else {"history": store.ring} if store is not None else {}
 
     def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given, lent: Container[str] = ()) -> Arrays:
         """The arrays of steps forward, without those that are lent."""

@@ -12,6 +12,7 @@ from numbawave.stencil.form import Field, Form, Read
 from numbawave.stencil.program import Program, coefficients
 from numbawave.stencil.reach import reach
 from numbawave.stencil.reverse import reverse
+from numbawave.stencil.solution import Solution, solutions
 from numbawave.stencil.trace import trace
 from numbawave.stencil.transpose import Adjoint, transpose
 
@@ -52,6 +53,11 @@ class Setup:
         """The fields that each forward stage reads at neighbours, which a box needs around it: stage and field."""
         pairs = ((k, f) for k, stage in enumerate(self.forward.stages) for f in stage.fields if f.slab is None)
         return tuple((k, f) for k, f in pairs if any(reach(form, f) > 0 for form in self.forward.stages[k].forms))
+
+    @cached_property
+    def solutions(self) -> tuple[Solution, ...]:
+        """How the fields before and after a step say what history keeps of it, where they do."""
+        return solutions(self.forward, self.adjoint)
 
     @cached_property
     def channels(self) -> int:

@@ -71,7 +71,8 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
     yield Leg("forward", _steps(run, run.setup.forward, run.grid, steps), states=states * saved_bytes(run))
     steps = sum(a.last - a.first for a in kept)
     slots = sum(-(-a.last // run.stride) - -(-a.first // run.stride) for a in kept)
-    counts = _steps(run, run.setup.forward, run.grid, steps)._replace(values=slots * run.slots_of.size)
+    values = 0 if run.solved else slots * run.slots_of.size
+    counts = _steps(run, run.setup.forward, run.grid, steps)._replace(values=values)
     if run.undo is None:
         yield Leg("forward", counts, written=slots * run.slots_of.bytes)
     else:

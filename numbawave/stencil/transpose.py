@@ -93,12 +93,12 @@ def _scales(program: Program) -> dict[Field, Parameter]:
 
 
 def _other_parameters(assignment: Assignment, scales: dict[Field, Parameter]) -> set[Parameter]:
-    split = _split(assignment.field, assignment.form) if assignment.field in scales else None
-    inside = walk(assignment.form if split is None else split[0].form)
+    parts = split(assignment.field, assignment.form) if assignment.field in scales else None
+    inside = walk(assignment.form if parts is None else parts[0].form)
     return {f for node in inside if isinstance(node, Scaled) for f in node.factors if isinstance(f, Parameter)}
 
 
-def _split(field: Field, form: Form) -> tuple[Scaled, list[Form]] | None:
+def split(field: Field, form: Form) -> tuple[Scaled, list[Form]] | None:
     """``c * X`` and the constant terms, where a form has this shape."""
     terms = form.terms if isinstance(form, Sum) else (form,)
     constant = [t for t in terms if (read := t.form if isinstance(t, Scaled) and not t.factors else t) == _own(read, field)]
@@ -117,7 +117,7 @@ def _common_scale(program: Program, field: Field) -> Parameter | None:
     for stage in program.stages:
         form = stage.assigned(field)
         if form is not None:
-            parts = _split(field, form)
+            parts = split(field, form)
             found.add(parts[0].factors[0] if parts else None)
     scale_ = found.pop() if len(found) == 1 else None
     return scale_ if isinstance(scale_, Parameter) else None
@@ -142,9 +142,9 @@ class _Transposition:
         if field not in self.scales:
             self.cotangents.setdefault(form, []).append(mine)
             return [form]
-        split = _split(field, form)
-        assert split is not None
-        product, constant = split
+        parts = split(field, form)
+        assert parts is not None
+        product, constant = parts
         c = self.scales[field]
         seed = scale(mine, product.number)
         self.images.append(Image(c, product.form, seed, divisor=c))

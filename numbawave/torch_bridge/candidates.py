@@ -95,7 +95,7 @@ def ways(
     allowed : Limits
     """
     for region in _free(options, "history", ("full", *(name for name in inexact if name in INEXACT[:2]))):
-        base = replace(prepared.run, undo=None, ring_starts=[0], tape=None)
+        base = replace(prepared.run, undo=None, ring_starts=[0], solved=(), tape=None)
         try:
             pull(base, replace(as_it_is(options), history=region), undo if region == "reconstruct" else None)
         except EquationError:

@@ -35,14 +35,15 @@ def pull(run: Run, options: Options, undo: Setup | None) -> None:
     if mask is not None:
         around = 1 if any(parameter.at for parameter in run.setup.forward.parameters) else 0
         run.window = _around(mask, run.grid, run.window, around)
-    if undo is not None:
-        unwind(run, undo)
+    run.undo = undo
     spread(run, options)
 
 
 def spread(run: Run, options: Options) -> None:
     """Set where and how the history of a run's window is kept, and of how many steps and shots at a time."""
     run.storage = storage_of(options)
+    if run.undo is not None:
+        unwind(run, run.undo)
     run.schedule = _schedule(run, options)
     run.batch = options.shot_batch if options.shot_batch and options.shot_batch < run.shots else 0
 

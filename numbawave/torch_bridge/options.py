@@ -53,8 +53,9 @@ class Options:
         less memory. With internal sub-steps, 1 takes one a step; "internal" takes all: the exact discrete gradient.
     history : {"full", "interior", "reconstruct"}
         The cells of which the past is kept for the model's gradient: all, which is exact; or the model's own, which takes
-        less memory: edge cells then lack what the layers, which continue them, add to their gradient; or only those around
-        the model's inside, whose past is then made again by undoing the steps, to rounding the same as "interior".
+        less memory: edge cells then lack what the layers, which continue them, add to their gradient; or only the
+        wavefield around the model's inside, from which the past of all is made again by undoing the steps: to rounding the
+        same as "interior". Of that around it history is kept, too, where a lossy coding makes its wavefield inexact.
     gradient_mask : bool array [*grid], optional
         Cells whose gradient is wanted; it is zero elsewhere. History is kept of the smallest box around them.
     checkpoint_segments : int or "auto", optional

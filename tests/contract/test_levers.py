@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from numbawave.engine.reversal import core
 from numbawave.history import parts, shelf
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.storage import Storage
-from tests.contract.experiment import EQUATIONS_ON, Case, Experiment, marked
+from tests.contract.experiment import EQUATIONS_ON, UPDATES, Case, Experiment, marked
 
 WAYS = [(8, 3, 1, "full"), (9, 4, 2, "interior"), (7, 7, 1, "interior"), (7, 3, 3, "full")]
 SEGMENTS = marked(
@@ -113,6 +114,21 @@ def test_a_coding_has_the_same_error_everywhere(case: Case, storage: Storage, mo
         assert 0 < error < storage.compression.relative_error(case.dtype) * 10
 
 
+FRAMES = marked(
+    Case(equation, len(shape), backend=backend, shape=shape, undo=True, region="interior", steps=9, **changes)  # type: ignore[arg-type]
+    for equation in UPDATES
+    for backend, shape, changes in (
+        ("reference", (9, 13), {"widths": ((0, 3), (2, 0)), "batched": True, "stride": 3, "segments": 2}),
+        ("reference", (9, 13), {"widths": ((0, 0), (0, 0)), "accuracy": 2, "shots": 3}),
+        ("reference", (4, 13), {"accuracy": 8, "storage": Storage("cpu")}),
+        ("reference", (3, 3, 13), {"batched": True, "stride": 2}),
+        ("cpu", (7, 21), {"batched": True, "stride": 2, "segments": 2}),
+        ("cuda", (5, 8), {"batched": True, "stride": 2}),
+    )
+)
+"""Models for each shot, faces without layers, none, and cores of no cells; sources lie in the frame around them, too."""
+
+
 @pytest.mark.parametrize(
     "case",
     marked(
@@ -123,7 +139,8 @@ def test_a_coding_has_the_same_error_everywhere(case: Case, storage: Storage, mo
             (9, 2, 2, Storage()),
             (10, 3, 1, Storage("cpu", compression=Compression("none"))),
         )[: 1 + (case.ndim == 2 or case.backend != "cuda") + (case.backend != "cuda")]
-    ),
+    )
+    + FRAMES,
 )
 def test_steps_undone_give_the_same_gradient(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float64 a step and its undoing differ by a few roundings, and a few steps do not make many of these."""
@@ -137,6 +154,40 @@ def test_steps_undone_give_the_same_gradient(case: Case, monkeypatch: pytest.Mon
             assert (
                 np.abs(one[name] - wanted[name]).max(initial=0.0) <= 1e3 * case.steps * np.finfo(case.dtype).eps * size
             ), name
+
+
+@pytest.mark.parametrize("equation", UPDATES)
+def test_cells_of_no_speed_may_lie_around_a_core(equation: str) -> None:
+    """There the fields do not say what history was, and nothing asks for it."""
+    case = Case(equation, 2, shape=(9, 13), undo=True, region="interior")
+    plain, other = Experiment(replace(case, undo=False)), Experiment(case)
+    for experiment in (plain, other):
+        for grid in experiment.parameters.values():
+            grid[experiment.run.window.slices][1, 1::2] = 0.0
+        experiment.forward(keep=True)
+    for one, wanted in zip(other.adjoint(), plain.adjoint(), strict=True):
+        for name in wanted:
+            size = np.abs(wanted[name]).max(initial=0.0)
+            assert np.abs(one[name] - wanted[name]).max(initial=0.0) <= 1e3 * case.steps * np.finfo(case.dtype).eps * size
+
+
+@pytest.mark.parametrize("coding", ["bf16", "int8", "none"])
+def test_only_what_comes_back_bit_by_bit_is_solved_for(coding: str) -> None:
+    """History is a small difference of large values: of rounded ones it would be noise, and so it is kept itself."""
+    storage = Storage("cpu", compression=Compression(coding, "lz4", tolerance=None if coding != "none" else 1e-4))  # type: ignore[arg-type]
+    case = Case("scalar", 2, backend="cpu", shape=(9, 41), steps=9, undo=True, region="interior", storage=storage)
+    exact, coded = Experiment(replace(case, storage=Storage())), Experiment(case)
+    inside, frame = core(exact.run), exact.run.window.cells - core(exact.run).cells
+    assert exact.run.ring_of.size == frame * case.shots
+    assert coded.run.ring_of.size == (frame + sum(2 * exact.run.undo.halo * n for n in inside.shape)) * case.shots
+
+    gradients = []
+    for experiment in (exact, coded):
+        experiment.forward(keep=True)
+        gradients.append(experiment.adjoint()[0]["c"])
+    error = np.linalg.norm(gradients[1] - gradients[0]) / np.linalg.norm(gradients[0])
+    assert storage.compression is not None
+    assert 0 < error < storage.compression.relative_error(case.dtype) * 10
 
 
 def test_what_is_kept_is_counted() -> None:

@@ -12,16 +12,20 @@ from tests.contract.experiment import UPDATES, setup
 cuda = pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]")
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 CASES = [(equation, ndim, direction) for equation in UPDATES for ndim in (2, 3) for direction in ("forward", "adjoint")]
-INTEGERS = {"stride": "int64", "slots": "int64"}
-USE = frozenset({"kept", "some", "boxed"})
+INTEGERS = {"stride": "int64", "slots": "int64", "rings": "int64"}
+SCALARS = r"shots|cells|channels|past|(model|shot|gradient)_step|(slot|channel|ring)_size|ring_start_\d|n[zyx]|[zyx]_\w+"
+USE = {"forward": frozenset({"kept", "some", "boxed"})}
+USE |= {"adjoint": USE["forward"], "reverse": USE["forward"] | {"solved"}, "ring": frozenset({"ring", "solved"})}
+"""How kernels of a direction touch history; "ring" is forward, too, where a ring is kept in its stead."""
 
 
 def kernels(equation: str, ndim: int, direction: str, real: str, accuracy: int = 4) -> dict[str, FunctionType]:
     from numbawave.backends.cuda_steps import source
 
-    found, known = {}, setup(equation, ndim, frozenset("zyx"[-ndim:]), accuracy, False)
+    found, absorbing = {}, "" if direction == "reverse" else "zyx"[-ndim:]
+    known, way = setup(equation, ndim, frozenset(absorbing), accuracy, False), direction.replace("ring", "forward")
     for title, split, shared in (("regions", True, True), ("whole", False, False)):
-        module = load(f"ptx_{equation}", source(known, direction, USE, real, split, shared))
+        module = load(f"ptx_{equation}", source(known, way, USE[direction], real, split, shared))
         printed = {name: value.py_func for name, value in vars(module).items() if hasattr(value, "py_func")}
         found |= {f"{title}: {name}": function for name, function in printed.items()}
     return found
@@ -33,8 +37,10 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
 
     found: list[object] = []
     for name in function.__code__.co_varnames[: function.__code__.co_argcount]:
-        points = re.match(r"(clock|first_|order_|cells_|receivers_|model_cells_|model_receivers_)", name)
-        scalar = re.fullmatch(r"shots|cells|channels|past|(model|shot|gradient)_step|n[zyx]|[zyx]_\w+", name)
+        points = re.match(r"(clock|first_|order_|(model_|past_)?(cells|receivers|around)_)", name)
+        scalar = re.fullmatch(
+            r"shots|cells|channels|past|(model|shot|gradient)_step|n[zyx]|[zyx]_\w+|ring_s\w+|(slot|channel)_size", name
+        )
         kind = getattr(types, INTEGERS.get(name, "int64" if points else "uint64" if scalar else real))
         found.append(kind if scalar or name in INTEGERS or name.startswith("per_") else kind[::1])
     return tuple(found)
@@ -47,6 +53,7 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
         ("scalar", 3, "adjoint", (7, 5), 4),
         *(("scalar", 2, direction, cc, 4) for direction in ("forward", "adjoint") for cc in ((7, 5), (8, 0))),
         *(("scalar", 2, "adjoint", (9, 0), accuracy) for accuracy in (2, 6, 8)),
+        *((equation, 2, direction, (9, 0), 4) for equation in UPDATES for direction in ("reverse", "ring")),
     ],
 )
 def test_single_precision_stays_single_and_in_registers(

@@ -22,6 +22,7 @@ from numbawave.history import media, parts, shelf, storage
 from numbawave.history.codecs.compression import Compression
 from numbawave.torch_bridge import propagators
 from numbawave.torch_bridge.function import Propagation
+from tests import tolerance
 from tests.unit.torch_bridge.small import CUDA, loss, run, small
 from tests.unit.torch_bridge.test_gradcheck import check
 
@@ -194,6 +195,48 @@ def test_a_mask_leaves_its_cells_alone(where: str, name: str, backend: str, leve
 
     assert same(results(name, backend, gradient_mask=mask, **lever), expected)
     assert same(results(name, backend, gradient_mask=torch.from_numpy(mask), **lever), expected)
+
+
+UNDONE = [(name, "reference", lever, "all") for name in SETTINGS for lever in (EXACT["lossless disk in segments"], {})]
+UNDONE += [("a model a shot", "reference", EXACT["segments"], where) for where in MASKS]
+UNDONE += [("interval", "cpu", EXACT["segments with one state"], where) for where in ("a face", "a corner")]
+
+
+@pytest.mark.parametrize(("name", "backend", "lever", "where"), UNDONE)
+def test_undone_steps_give_the_gradient_of_the_interior(name: str, backend: str, lever: dict[str, Any], where: str) -> None:
+    """Sources lie next to the layers and in corners; what steps are solved for is divided by (v dt)**2, at least 0.01."""
+    mask = np.zeros((4, 5), bool)
+    mask[MASKS[where]] = True
+    given = {"gradient_mask": mask} | lever
+    found, expected = (results(name, backend, history=region, **given) for region in ("reconstruct", "interior"))
+    for one, other in zip(found, expected, strict=True):
+        assert tolerance.apart(one.detach().numpy(), other.detach().numpy()) <= 100 * tolerance.steps("float64", NT)
+
+
+@pytest.mark.parametrize("source", [[15, 15], [1, 13], [0, 0]], ids=str)
+def test_undone_steps_are_exact_enough_for_long_runs_in_single_precision(source: list[int]) -> None:
+    """The promise is 1e-4 after 4,000 steps, in cells next to the layers as in all others."""
+    v = 2000.0 + 300.0 * torch.rand(30, 30, generator=torch.Generator().manual_seed(1))
+    call: dict[str, Any] = {
+        "grid_spacing": 5.0,
+        "dt": 0.001,
+        "source_amplitudes": numbawave.wavelets.ricker(25.0, 4000, 0.001, 0.06).expand(1, 1, -1),
+        "source_locations": torch.tensor([[source]]),
+        "receiver_locations": torch.tensor([[[row, x] for row in (0, 15) for x in range(0, 30, 4)]]),
+        "pml_freq": 25.0,
+        "pml_width": 10,
+        "max_vel": 2300.0,
+    }
+    gradients = []
+    for region in ("interior", "reconstruct"):
+        model = v.clone().requires_grad_()
+        numbawave.scalar(v=model, history=region, **call).receiver_amplitudes.square().sum().backward()
+        gradients.append(model.grad)
+    edge = torch.ones(30, 30, dtype=torch.bool)
+    edge[3:-3, 3:-3] = False
+    for cells in (edge, ~edge):
+        one, other = (gradient[cells] for gradient in gradients)
+        assert torch.linalg.norm(other - one) < 1e-4 * torch.linalg.norm(one)
 
 
 @pytest.mark.parametrize("lever", [EXACT["segments"], EXACT["disk in segments"], *LOSSY.values()], ids=str)
