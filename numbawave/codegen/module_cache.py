@@ -51,7 +51,31 @@ def load(title: str, text: str, options: Any = None) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     path = cache_folder() / f"{name}.py"
-    origin = str(path) if _written(path, text) else f"<numbawave {name}>"
+    return _imported(name, str(path) if _written(path, text) else f"<numbawave {name}>", text)
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a printed module that another process wrote.
+
+    Parameters
+    ----------
+    path : Path
+        Its file.
+
+    Returns
+    -------
+    ModuleType
+        The module, under the name that it has in the process that wrote it.
+
+    Raises
+    ------
+    OSError
+        The file is not there.
+    """
+    return _imported(path.stem, str(path), path.read_text(encoding="utf-8"))
+
+
+def _imported(name: str, origin: str, text: str) -> ModuleType:
     spec = importlib.util.spec_from_loader(name, loader=None, origin=origin)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
