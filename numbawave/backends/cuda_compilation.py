@@ -25,8 +25,8 @@ Job = tuple[str, tuple[Any, ...]]
 WORKERS = 8
 """At most so many processes compile, this one included."""
 
-START = 10_000
-"""What a worker's start takes: the time in which so many bytes of bytecode are compiled (1.8 s)."""
+START = 6_000
+"""What a worker's start takes: the time in which so many bytes of bytecode are compiled (1.1 s of a core)."""
 
 PATIENCE = 120.0
 """Seconds after which a worker is given up."""
@@ -49,7 +49,7 @@ def compile_kernels(module: ModuleType, launches: Sequence[Any]) -> None:
     own, *others = shares({(k.py_func.__name__, given): len(k.py_func.__code__.co_code) for k, given in missing.items()})
     if not others:
         return
-    with _working(Path(str(module.__file__)), cuda.get_current_device().compute_capability, others), _uncollected():
+    with _working(Path(str(module.__file__)), cuda.get_current_device().compute_capability, others):
         for name, given in own:
             getattr(module, name).compile(given)
 
@@ -94,18 +94,6 @@ def _compiled(kernel: Any, given: tuple[Any, ...]) -> bool:
         return key in kernel._cache._cache_file._load_index()
     except (AttributeError, TypeError):
         return True
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the garbage collector, which takes a tenth of a compilation's time and finds next to nothing."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 @contextmanager

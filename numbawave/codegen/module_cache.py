@@ -1,5 +1,6 @@
 """Printed modules on disk: named by their content, written once, shared by every process."""
 
+import gc
 import hashlib
 import importlib.util
 import linecache
@@ -117,9 +118,15 @@ def _written(path: Path, text: str) -> bool:
 
 @contextmanager
 def one_process(module: ModuleType) -> Iterator[None]:
-    """Let one process at a time compile a printed module: the others then find it compiled on the disk."""
+    """Let one process at a time compile a printed module: the others then find it compiled on the disk.
+
+    The garbage collector rests meanwhile: it would take a tenth of the time to look through what is all still in use.
+    """
     path = Path(str(module.__file__))
     with ExitStack() as stack:
+        if gc.isenabled():
+            gc.disable()
+            stack.callback(gc.enable)
         if path.is_file():  # a module that lives in memory is compiled by each process for itself
             with suppress(ImportError, OSError):
                 import fcntl

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -48,13 +47,13 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     from numbawave.backends import cuda_compilation
 
     monkeypatch.setenv("NUMBAWAVE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cuda_compilation, "START", 1)
     monkeypatch.setattr(cuda_compilation, "_cores", lambda: 2)
-    yield load("twins", f"{KERNELS}# {tmp_path}\n")
+    return load("twins", f"{KERNELS}# {tmp_path}\n")
 
 
 def launches(module: ModuleType) -> list[SimpleNamespace]:
@@ -112,7 +111,7 @@ def test_nothing_is_started_where_it_would_not_help(
     elif reason == "read-only":
         monkeypatch.setattr(os, "access", lambda *_: False)
     else:
-        monkeypatch.setattr(cuda_compilation, "START", 10_000)
+        monkeypatch.setattr(cuda_compilation, "START", 6_000)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a worker was started"))
     cuda_compilation.compile_kernels(module, launches(module))
 
