@@ -11,6 +11,7 @@ import numpy as np
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.backends.cuda import LOADED, address, cuda, device_view, on, stream_of
+from numbawave.backends.cuda_compilation import compile_kernels
 from numbawave.backends.cuda_layout import CudaLayout
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
 from numbawave.codegen.module_cache import load, one_process
@@ -82,6 +83,11 @@ class Launch:
     def __call__(self, stream: Any) -> None:
         """Queue the kernel on a stream."""
         self.kernel[self.shape.blocks, self.shape.threads, stream](*map(self._taken, self.arguments))
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types for which the kernel is compiled."""
+        return tuple(self.kernel.typeof_pyval(self._taken(value)) for value in self.arguments)
 
     @property
     def mark(self) -> tuple[Any, ...]:
@@ -166,6 +172,7 @@ class Steps:
             pair = [*self.halves[turn], *self.halves[1 - turn]]
             if (self.module.__name__, device) not in LOADED:
                 with one_process(self.module):
+                    compile_kernels(self.module, pair)
                     steps -= self._launch(pair, min(steps, 2), stream)
                 LOADED.add((self.module.__name__, device))
             if self.run.steps > FEW_STEPS and device is not None:

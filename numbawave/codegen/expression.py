@@ -11,6 +11,7 @@ from numbawave.grid.weights import centred_first, centred_second, half_point
 from numbawave.stencil.form import (
     ZERO,
     Derivative,
+    Factor,
     Form,
     Named,
     Parameter,
@@ -124,8 +125,8 @@ class Body:
     def __init__(self, names: Names, forms: list[Form]) -> None:
         self.names = names
         self.lines: list[str] = []
-        self._uses: Counter[tuple[Form, Shift]] = Counter()
-        self._known: dict[tuple[Form, Shift], str] = {}
+        self._uses: Counter[tuple[Form | Factor, Shift]] = Counter()
+        self._known: dict[tuple[Form | Factor, Shift], str] = {}
         self._taken: set[str] = set()
         self._here: Shift = (0,) * len(names.axes)
         for form in forms:
@@ -135,26 +136,33 @@ class Body:
         """The expression of a form at the point; the lines that it needs are added."""
         return self._value(form, self._here)
 
-    def _count(self, form: Form, shift: Shift) -> None:
+    def _count(self, form: Form | Factor, shift: Shift) -> None:
         self._uses[form, shift] += 1
         if self._uses[form, shift] == 1:
             for child, moved in self._below(form, shift):
                 self._count(child, moved)
 
-    def _below(self, form: Form, shift: Shift) -> list[tuple[Form, Shift]]:
+    def _below(self, form: Form | Factor, shift: Shift) -> list[tuple[Form | Factor, Shift]]:
         if isinstance(form, Derivative):
             pairs = [(a, b) for a, b, _ in self.names.weights(form)]
             steps = [k for a, b in pairs for k in dict.fromkeys((a, b))]
             return [(form.form, self._moved(shift, form.axis, k)) for k in steps]
         if isinstance(form, Sum):
             return [(term, shift) for term in form.terms]
-        return [(form.form, shift)] if isinstance(form, Scaled | Named) else []
+        if isinstance(form, Scaled):
+            return [*((factor, self._seen(factor, shift)) for factor in form.factors), (form.form, shift)]
+        return [(form.form, shift)] if isinstance(form, Named) else []
+
+    def _seen(self, factor: Factor, shift: Shift) -> Shift:
+        """The part of a shift that matters to a factor: a profile's own axis."""
+        own = self.names.axes if isinstance(factor, Parameter) else (factor.axis,)
+        return tuple(k if axis in own else 0 for axis, k in zip(self.names.axes, shift, strict=True))
 
     def _moved(self, shift: Shift, axis: str, k: int) -> Shift:
         position = self.names.axes.index(axis)
         return (*shift[:position], shift[position] + k, *shift[position + 1 :])
 
-    def _value(self, form: Form, shift: Shift) -> str:
+    def _value(self, form: Form | Factor, shift: Shift) -> str:
         key = form, shift
         if key not in self._known:
             text = self._text(form, shift)
@@ -165,18 +173,26 @@ class Body:
             self._known[key] = text
         return self._known[key]
 
-    def _name(self, form: Form, shift: Shift) -> str:
+    def _name(self, form: Form | Factor, shift: Shift) -> str:
         where = "".join(
             f"_{axis}{'p' if k > 0 else 'm'}{abs(k)}" for axis, k in zip(self.names.axes, shift, strict=True) if k
         )
-        stem = form.name if isinstance(form, Named) else form.field.name if isinstance(form, Read) else "value"
+        stem = (
+            form.name
+            if isinstance(form, Named | Parameter | Profile)
+            else form.field.name
+            if isinstance(form, Read)
+            else "value"
+        )
         stem = f"old_{stem}" if isinstance(form, Read) and form.level else stem
         base = f"{stem}{where}" if where or isinstance(form, Named) else f"{stem}_here"
         name = next(c for c in chain([base], (f"{base}_{n}" for n in count(2))) if c not in self._taken)
         self._taken.add(name)
         return name
 
-    def _text(self, form: Form, shift: Shift) -> str:
+    def _text(self, form: Form | Factor, shift: Shift) -> str:
+        if isinstance(form, Parameter | Profile):
+            return self._coefficient(form, shift)
         if isinstance(form, Read):
             queued = self.names.queue(form, shift)
             if queued is not None:
@@ -207,11 +223,11 @@ class Body:
 
     def _product(self, form: Scaled, shift: Shift) -> str:
         factors = [] if abs(form.number) == 1.0 else [self.names.constant(abs(form.number))]
-        factors += [self._coefficient(factor, shift) for factor in form.factors]
+        factors += [self._value(factor, self._seen(factor, shift)) for factor in form.factors]
         factors.append(_factor(self._value(form.form, shift)))
         return ("-" if form.number < 0 else "") + " * ".join(factors)
 
-    def _coefficient(self, factor: Parameter | Profile, shift: Shift) -> str:
+    def _coefficient(self, factor: Factor, shift: Shift) -> str:
         name = self.names.array(factor.name)
         if isinstance(factor, Parameter):
             element = f"{name}[{self.names.offset('m', shift)}]"

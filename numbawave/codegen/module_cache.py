@@ -1,5 +1,6 @@
 """Printed modules on disk: named by their content, written once, shared by every process."""
 
+import gc
 import hashlib
 import importlib.util
 import linecache
@@ -51,7 +52,31 @@ def load(title: str, text: str, options: Any = None) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     path = cache_folder() / f"{name}.py"
-    origin = str(path) if _written(path, text) else f"<numbawave {name}>"
+    return _imported(name, str(path) if _written(path, text) else f"<numbawave {name}>", text)
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import a printed module that another process wrote.
+
+    Parameters
+    ----------
+    path : Path
+        Its file.
+
+    Returns
+    -------
+    ModuleType
+        The module, under the name that it has in the process that wrote it.
+
+    Raises
+    ------
+    OSError
+        The file is not there.
+    """
+    return _imported(path.stem, str(path), path.read_text(encoding="utf-8"))
+
+
+def _imported(name: str, origin: str, text: str) -> ModuleType:
     spec = importlib.util.spec_from_loader(name, loader=None, origin=origin)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -93,9 +118,15 @@ def _written(path: Path, text: str) -> bool:
 
 @contextmanager
 def one_process(module: ModuleType) -> Iterator[None]:
-    """Let one process at a time compile a printed module: the others then find it compiled on the disk."""
+    """Let one process at a time compile a printed module: the others then find it compiled on the disk.
+
+    The garbage collector rests meanwhile: it would take a tenth of the time to look through what is all still in use.
+    """
     path = Path(str(module.__file__))
     with ExitStack() as stack:
+        if gc.isenabled():
+            gc.disable()
+            stack.callback(gc.enable)
         if path.is_file():  # a module that lives in memory is compiled by each process for itself
             with suppress(ImportError, OSError):
                 import fcntl
