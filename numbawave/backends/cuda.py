@@ -15,7 +15,7 @@ from numbawave.backends import simulated
 from numbawave.errors import BackendError
 
 PACKAGES = {"numba_cuda": "numba.cuda", "numba_cuda_mlir": "numba_cuda_mlir.cuda"}
-"""What provides CUDA, by the value of ``NUMBAWAVE_CUDA``."""
+"""The module that holds CUDA, by the package that provides it: the value of ``NUMBAWAVE_CUDA``."""
 
 LEGACY = 1
 """The driver's name for the default stream."""
@@ -25,15 +25,17 @@ LOADED: set[tuple[str, int | None]] = set()
 
 
 def _package() -> Any:
-    name = PACKAGES.get(os.environ.get("NUMBAWAVE_CUDA", "numba_cuda"))
-    if name is None:
-        raise BackendError("NUMBAWAVE_CUDA", os.environ["NUMBAWAVE_CUDA"], f"is one of {', '.join(PACKAGES)}",
+    provider = os.environ.get("NUMBAWAVE_CUDA", "numba_cuda")
+    if provider not in PACKAGES:
+        raise BackendError("NUMBAWAVE_CUDA", provider, f"is one of {', '.join(PACKAGES)}",
                            "set it to one of these, or unset it")  # fmt: skip
     try:
-        return importlib.import_module(name)
+        if not simulated():
+            importlib.import_module(provider)  # Numba has a numba.cuda of its own, which these kernels do not run with
+        return importlib.import_module(PACKAGES[provider])
     except ImportError as error:
         remedy = 'pip install "numbawave[cuda13]", or "numbawave[cuda12]" for an older driver'
-        raise BackendError("backend", "cuda", f"needs {name}, which cannot be imported ({error})", remedy) from error
+        raise BackendError("backend", "cuda", f"needs {provider}, which cannot be imported ({error})", remedy) from error
 
 
 def _warnings(package: str) -> list[type[Warning]]:

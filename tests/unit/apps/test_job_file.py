@@ -1,15 +1,12 @@
 """A job is read alike from a file and from options, and every mistake is named with its remedy."""
 
 import dataclasses
-import sys
 
-import numpy as np
 import pytest
 
 from numbawave.apps.job import DEMO, QUICK, Job
 from numbawave.apps.job_file import RULES, read_job
-from numbawave.apps.velocity_file import load_velocity
-from numbawave.errors import InvalidTypeError, InvalidValueError, NumbawaveError, StorageError
+from numbawave.errors import InvalidTypeError, InvalidValueError, StorageError
 
 
 def test_file_and_options_say_the_same(tmp_path):
@@ -83,39 +80,3 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
     (tmp_path / "bad.toml").write_text("shots = = 3")
     with pytest.raises(InvalidValueError, match="is not TOML"):
         read_job(str(tmp_path / "bad.toml"))
-
-
-def test_velocity_file_is_read_and_checked(tmp_path):
-    path = str(tmp_path / "v.npy")
-    good = np.linspace(1500, 2500, 80, dtype=np.float32).reshape(8, 10)
-    np.save(path, good)
-    assert np.array_equal(load_velocity("model", path), good)
-    for bad, named in (
-        (np.where(good > 2400, np.nan, good), r"NaN or infinity, first at \(7, 2\)"),
-        (np.where(good > 2400, 0, good), r"cell \(7, 2\)"),
-        (good[0], "axes z, x"),
-        (good.astype(str), "real numbers"),
-    ):
-        np.save(path, bad)
-        with pytest.raises(NumbawaveError, match=named):
-            load_velocity("model", path)
-    np.save(path, good)
-    with pytest.raises(InvalidValueError, match="the job says shape"):
-        load_velocity("model", path, (8, 11))
-
-
-def test_segy_without_segyio_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "segyio", None)
-    with pytest.raises(StorageError, match=r"pip install numbawave\[segy\]"):
-        load_velocity("model", str(tmp_path / "v.sgy"))
-
-
-def test_segy_traces_become_columns(tmp_path):
-    segyio = pytest.importorskip("segyio", reason="needs the extra numbawave[segy]")
-    path = str(tmp_path / "v.sgy")
-    model = np.linspace(1500, 2500, 8 * 9 * 10, dtype=np.float32).reshape(8, 9, 10)
-    segyio.tools.from_array2D(path, model.reshape(8, 90).T.copy())
-    assert np.array_equal(load_velocity("model", path), model.reshape(8, 90))
-    assert np.array_equal(load_velocity("model", path, model.shape), model)
-    with pytest.raises(InvalidValueError, match="90 traces of 8 samples"):
-        load_velocity("model", path, (8, 9, 11))

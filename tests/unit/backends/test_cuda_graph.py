@@ -8,7 +8,7 @@ import pytest
 from numbawave.backends import simulated
 
 pytest.importorskip("cuda.bindings.driver", reason="needs the extra numbawave[cuda13]", exc_type=ImportError)
-pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]", exc_type=ImportError)
+pytest.importorskip("numba_cuda", reason="needs the extra numbawave[cuda13]", exc_type=ImportError)
 pytestmark = pytest.mark.skipif(simulated(), reason="needs no simulator")
 
 

@@ -9,7 +9,8 @@ from numbawave.backends import simulated
 from numbawave.codegen.module_cache import load
 from tests.contract.experiment import UPDATES, setup
 
-cuda = pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]")
+pytest.importorskip("numba_cuda", reason="needs the extra numbawave[cuda13]")
+cuda = pytest.importorskip("numba.cuda")
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 CASES = [(equation, ndim, direction) for equation in UPDATES for ndim in (2, 3) for direction in ("forward", "adjoint")]
 INTEGERS = {"stride": "int64", "slots": "int64", "rings": "int64"}

@@ -203,7 +203,8 @@ def test_cuda_gives_the_bits_that_the_cpu_gives(
 @pytest.mark.parametrize("title", [f"{way}_{coding}" for way in ("encode", "decode") for coding in CODES])
 @pytest.mark.parametrize("cc", [(7, 5), (9, 0)])
 def test_single_precision_stays_single_and_in_registers(title: str, cc: tuple[int, int]) -> None:
-    cuda = pytest.importorskip("numba.cuda", reason="needs the extra numbawave[cuda13]")
+    pytest.importorskip("numba_cuda", reason="needs the extra numbawave[cuda13]")
+    cuda = pytest.importorskip("numba.cuda")
     types = cuda.types
     for real in REALS:
         function = getattr(load("ptx_coding", cuda_text(real)), title).py_func
