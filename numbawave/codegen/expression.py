@@ -177,14 +177,9 @@ class Body:
         where = "".join(
             f"_{axis}{'p' if k > 0 else 'm'}{abs(k)}" for axis, k in zip(self.names.axes, shift, strict=True) if k
         )
-        stem = (
-            form.name
-            if isinstance(form, Named | Parameter | Profile)
-            else form.field.name
-            if isinstance(form, Read)
-            else "value"
-        )
-        stem = f"old_{stem}" if isinstance(form, Read) and form.level else stem
+        stem = form.name if isinstance(form, Named | Parameter | Profile) else "value"
+        if isinstance(form, Read):
+            stem = f"old_{form.field.name}" if form.level else form.field.name
         base = f"{stem}{where}" if where or isinstance(form, Named) else f"{stem}_here"
         name = next(c for c in chain([base], (f"{base}_{n}" for n in count(2))) if c not in self._taken)
         self._taken.add(name)

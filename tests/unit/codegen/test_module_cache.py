@@ -1,3 +1,4 @@
+import gc
 import os
 import subprocess
 import sys
@@ -114,10 +115,12 @@ def test_one_process_at_a_time_holds_the_lock(monkeypatch: pytest.MonkeyPatch, t
         with one_process(module):
             with lock.open("w") as file, pytest.raises(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            assert not gc.isenabled()
             raise OSError("of the compiler")
 
     lock = Path(str(module.__file__)).with_suffix(".lock")
     with pytest.raises(OSError, match="of the compiler"):
         compile_while_another_wants_to()
+    assert gc.isenabled()
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
