@@ -25,8 +25,8 @@ Job = tuple[str, tuple[Any, ...]]
 WORKERS = 8
 """At most so many processes compile, this one included."""
 
-START = 6_000
-"""What a worker's start takes: the time in which so many bytes of bytecode are compiled (1.1 s of a core)."""
+START = 4_500
+"""What a worker's start takes: the time in which so many bytes of bytecode are compiled, a second or so."""
 
 PATIENCE = 120.0
 """Seconds after which a worker is given up."""
