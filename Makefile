@@ -21,9 +21,11 @@ help:  ## print this list
 .venv/tools.stamp: .venv/package.stamp
 	@echo "==> installing the tools for tests, checks and notebooks"
 	@$(PIP) install -c constraints.txt -e '.[test,notebooks]'
-	@echo "==> installing the reference peer, where it has a wheel"
-	@$(PIP) install -c constraints.txt --only-binary deepwave deepwave \
-		|| echo "    none for this machine: the tests that compare with it are skipped"
+	@echo "==> installing the reference peer and segyio, where they have wheels"
+	@for package in deepwave segyio; do \
+		$(PIP) install -c constraints.txt --only-binary $$package $$package \
+			|| echo "    $$package: none for this machine, so the tests that need it are skipped"; \
+	done
 	@touch $@
 
 .venv/docs.stamp: .venv/package.stamp

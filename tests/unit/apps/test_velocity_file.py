@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import segyio
 from numpy.typing import NDArray
 
 from numbawave.apps.velocity_file import load_velocity
 from numbawave.errors import InvalidValueError, NumbawaveError, StorageError
+
+segyio = pytest.importorskip("segyio", reason="needs the extra numbawave[segy]")
 
 SHAPE = (8, 9, 10)
 IBM, IEEE = segyio.SegySampleFormat.IBM_FLOAT_4_BYTE, segyio.SegySampleFormat.IEEE_FLOAT_4_BYTE
