@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from numbawave.backends import local_size
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
 from numbawave.codegen.loop_cpu import source as source
-from numbawave.codegen.module_cache import load, one_process
+from numbawave.codegen.module_cache import load, on_disk, one_process
 from numbawave.grid.domain import LANES
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -65,11 +65,6 @@ class _Loop(Compiler):
             return super().compile_extra(func)
 
 
-def _cached(function: Callable[..., Any]) -> bool:
-    path = function.__code__.co_filename
-    return os.path.isfile(path) and os.access(os.path.dirname(path), os.W_OK)
-
-
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a rows function of a printed module."""
     options = {
@@ -79,13 +74,13 @@ def kernel(function: Callable[..., Any]) -> Any:
         "no_cpython_wrapper": True,
         "no_cfunc_wrapper": True,
     }
-    return numba.njit(pipeline_class=_Kernel, cache=_cached(function), **options)(function)
+    return numba.njit(pipeline_class=_Kernel, cache=on_disk(function.__code__.co_filename), **options)(function)
 
 
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a loop over time of a printed module; its ``prange`` shares rows between threads."""
     options = {"parallel": True, "error_model": "numpy", "nogil": True}
-    return numba.njit(pipeline_class=_Loop, cache=_cached(function), **options)(function)
+    return numba.njit(pipeline_class=_Loop, cache=on_disk(function.__code__.co_filename), **options)(function)
 
 
 @contextmanager

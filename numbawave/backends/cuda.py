@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from numbawave.backends import simulated
+from numbawave.codegen.module_cache import on_disk
 from numbawave.errors import BackendError
 
 PACKAGES = {"numba_cuda": "numba.cuda", "numba_cuda_mlir": "numba_cuda_mlir.cuda"}
@@ -55,8 +56,7 @@ WARNINGS = _warnings(cuda.__name__)
 
 def kernel(function: Callable[..., Any]) -> Any:
     """A kernel of a printed module: compiled when first launched, for the device at hand."""
-    path = function.__code__.co_filename
-    cached = not simulated() and os.path.isfile(path) and os.access(os.path.dirname(path), os.W_OK)
+    cached = not simulated() and on_disk(function.__code__.co_filename)
     return cuda.jit(cache=True)(function) if cached else cuda.jit(function)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from numbawave.backends import simulated
 from numbawave.backends.cuda import cuda
-from numbawave.codegen.module_cache import load_file
+from numbawave.codegen.module_cache import load_file, on_disk
 
 Job = tuple[str, tuple[Any, ...]]
 """A kernel's name, and the types of its arguments."""
@@ -42,7 +42,7 @@ def compile_kernels(module: ModuleType, launches: Sequence[Any]) -> None:
     launches : sequence of Launch
         What will be launched on the current device.
     """
-    if simulated() or cuda.__name__ != "numba.cuda" or not _kept(module):
+    if simulated() or cuda.__name__ != "numba.cuda" or not on_disk(module.__file__):
         return
     types = {launch.kernel: launch.types for launch in launches}
     missing = {kernel: given for kernel, given in types.items() if not _compiled(kernel, given)}
@@ -80,11 +80,6 @@ def shares(sizes: dict[Job, int], cores: int | None = None) -> list[list[Job]]:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _kept(module: ModuleType) -> bool:
-    path = Path(str(module.__file__))
-    return path.is_file() and os.access(path.parent, os.W_OK)
 
 
 def _compiled(kernel: Any, given: tuple[Any, ...]) -> bool:

@@ -20,10 +20,8 @@ from numbawave.stencil.transpose import Adjoint
 def source(setup: Any, direction: str, history: History, real: str) -> str:
     """The text for a setup and a ``Direction``."""
     if direction != "adjoint":
-        solved = setup.solutions if "solved" in history else ()
-        return forward_text(
-            setup.program(direction), setup.kept, history, setup.accuracy, real, setup.rings, solved, direction
-        )
+        program, rings, solved = setup.program(direction), setup.rings, setup.solutions
+        return forward_text(program, setup.kept, history, setup.accuracy, real, rings, solved, direction)
     records = tuple(record.name for record in setup.forward.records)
     return adjoint_text(setup.adjoint, records, history, setup.accuracy, real)
 
@@ -51,7 +49,7 @@ def forward_text(
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
     solved : sequence of Solution
-        What undoing a step finds by the fields around the core.
+        What undoing a step can find by the fields around the core.
     direction : {"forward", "reverse"}
 
     Returns

@@ -116,6 +116,11 @@ def _written(path: Path, text: str) -> bool:
         return False
 
 
+def on_disk(file: str | None) -> bool:
+    """Whether a printed module lies in a file beside which Numba can keep its compiled form."""
+    return os.path.isfile(str(file)) and os.access(os.path.dirname(str(file)), os.W_OK)
+
+
 @contextmanager
 def one_process(module: ModuleType) -> Iterator[None]:
     """Let one process at a time compile a printed module: the others then find it compiled on the disk.

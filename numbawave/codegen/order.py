@@ -47,9 +47,10 @@ def steps_ahead(
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
     solved : sequence of Solution
-        What undoing a step finds by the fields around the core.
+        What undoing a step can find by the fields around the core; ``history`` says whether it does.
     direction : {"forward", "reverse"}
     """
+    solved = solved if "solved" in history else ()
     for field in program.records:
         page.points(points.record(field))
     for position, stage in enumerate(program.stages):

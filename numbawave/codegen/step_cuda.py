@@ -23,7 +23,7 @@ from numbawave.stencil.transpose import Adjoint
 def source(setup: Any, direction: str, history: History, real: str, split: bool, shared: bool) -> str:
     """The text for a setup and a ``Direction``."""
     if direction != "adjoint":
-        program, solved = setup.program(direction), setup.solutions if "solved" in history else ()
+        program, solved = setup.program(direction), setup.solutions
         return forward_text(
             program, setup.kept, history, setup.accuracy, real, split, shared, setup.rings, solved, direction
         )
@@ -60,7 +60,7 @@ def forward_text(
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
     solved : sequence of Solution
-        What undoing a step finds by the fields around the core.
+        What undoing a step can find by the fields around the core.
     direction : {"forward", "reverse"}
 
     Returns

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from numbawave.engine.replay import fields_of, shared_arrays
+from numbawave.engine.replay import field_shapes, shared_arrays
 from numbawave.engine.reversal import inner_grid, undone_at_once
 from numbawave.engine.shots import part_of
 from numbawave.history.states import States
@@ -78,8 +78,7 @@ def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
         run.later or run.schedule.repeated > 0
     )  # else steps are made again in a second backward pass only, if there is one
     lent = shared_arrays(run) if keep else {}
-    for name, field in fields_of(run, run.setup.forward):
-        shape = (run.shots, *run.setup.field_shape(run.grid, field))
+    for name, shape in field_shapes(run, run.setup.forward):
         yield Buffer(f"forward.{name}", shape, real, last=BACKWARD if name in results else FORWARD)
         if keep and name not in lent:
             yield Buffer(f"again.{name}", shape, real, first=BACKWARD, copies=again)
@@ -118,11 +117,16 @@ def state_boxes(run: Any) -> list[tuple[int, ...]]:
     return [tuple(end.stop - end.start for end in where) for _, where in run.state_views()]
 
 
+def state_bytes(run: Any) -> int:
+    """Bytes of a state as it is saved: wavefields of all time levels and the layers' memory, of all shots."""
+    return int(sum(map(prod, state_boxes(run))) * run.shots * run.dtype.itemsize)
+
+
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps back."""
     real = run.dtype.name
-    for name, field in fields_of(run, run.setup.adjoint.program, "adjoint_"):
-        yield Buffer(f"back.{name}", (run.shots, *run.setup.field_shape(run.grid, field)), real, first=BACKWARD)
+    for name, shape in field_shapes(run, run.setup.adjoint.program, "adjoint_"):
+        yield Buffer(f"back.{name}", shape, real, first=BACKWARD)
     for source in run.setup.forward.sources:
         yield Buffer(f"back.gradient_{source.name}", _traces(run, f"cells_{source.name}"), real, first=BACKWARD)
     for record in run.setup.forward.records:

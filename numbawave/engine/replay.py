@@ -22,20 +22,21 @@ def shared_arrays(run: Any) -> dict[str, str]:
         An array of the forward program, and one of the adjoint program of its shape.
     """
     state = {f"adjoint_{array}" for _, _, array in run.state_names()}
-    spare = {name: field for name, field in run.setup.adjoint.program.arrays.items() if name not in state}
+    adjoint = field_shapes(run, run.setup.adjoint.program, "adjoint_")
+    spare = {name: shape for name, shape in adjoint if name not in state}
     found = {}
-    for name, field in fields_of(run, run.setup.forward):
-        shape = run.setup.field_shape(run.grid, field)
-        fits = (other for other, its in spare.items() if run.setup.field_shape(run.grid, its) == shape)
-        if (other := next(fits, None)) is not None:
+    for name, shape in field_shapes(run, run.setup.forward):
+        if (other := next((other for other, its in spare.items() if its == shape), None)) is not None:
             found[name] = other
             del spare[other]
     return found
 
 
-def fields_of(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The arrays of a program's fields by name; ``prefix`` is that of the state's arrays."""
-    yield from ({prefix + array: field for _, field, array in run.state_names()} | program.arrays).items()
+def field_shapes(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every array of a program's fields: name and shape; ``prefix`` is that of the state's arrays."""
+    names = {prefix + array: field for _, field, array in run.state_names()} | program.arrays
+    for name, field in names.items():
+        yield name, (run.shots, *run.setup.field_shape(run.grid, field))
 
 
 class Replay:

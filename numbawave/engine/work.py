@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from numbawave.checkpoint import Action, Forward, Load, Save
-from numbawave.engine.buffers import declare, state_boxes
+from numbawave.engine.buffers import declare, state_bytes
 from numbawave.engine.reversal import inner_grid
 from numbawave.engine.shots import part_of
 from numbawave.planning.ledger import Ledger, Moment
@@ -68,7 +68,7 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
     plain, kept = ([a for a in actions if isinstance(a, Forward) and a.keep == keep] for keep in (False, True))
     states = sum(isinstance(a, Save) or (isinstance(a, Load) and a.step > 0) for a in actions)
     steps = sum(a.last - a.first for a in plain)
-    yield Leg("forward", _steps(run, run.setup.forward, run.grid, steps), states=states * saved_bytes(run))
+    yield Leg("forward", _steps(run, run.setup.forward, run.grid, steps), states=states * state_bytes(run))
     steps = sum(a.last - a.first for a in kept)
     slots = sum(-(-a.last // run.stride) - -(-a.first // run.stride) for a in kept)
     values = 0 if run.solved else slots * run.slots_of.size
@@ -77,11 +77,6 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
         yield Leg("forward", counts, written=slots * run.slots_of.bytes)
     else:
         yield Leg("forward", counts._replace(ring=steps * run.ring_of.size), written=steps * run.ring_of.bytes)
-
-
-def saved_bytes(run: Any) -> int:
-    """Bytes of a state as it is saved."""
-    return int(sum(map(prod, state_boxes(run))) * run.shots * run.dtype.itemsize)
 
 
 def _steps(run: Any, program: Any, grid: Any, steps: int) -> Counts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from numbawave.checkpoint import Schedule, binomial, fewest_bytes, segments_for, uniform
-from numbawave.engine.buffers import state_boxes
+from numbawave.engine.buffers import state_bytes
 from numbawave.engine.reversal import unwind
 from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup
@@ -97,11 +96,6 @@ def fewest(run: Run) -> int:
     """The number of segments with which history and states take the fewest bytes."""
     slot = coded_bytes(run.storage.compression, run.setup.channels * run.shots * run.box.cells, run.dtype.name)
     return fewest_bytes(run.steps, slot / run.stride, state_bytes(run))
-
-
-def state_bytes(run: Run) -> int:
-    """Bytes of a kept state: wavefields of all time levels and the layers' memory, of all shots."""
-    return sum(map(prod, state_boxes(run))) * run.shots * run.dtype.itemsize
 
 
 def masked(model: torch.Tensor, mask: NDArray[np.bool_] | None) -> torch.Tensor:

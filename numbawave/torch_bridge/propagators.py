@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from numbawave.engine.buffers import state_bytes
 from numbawave.engine.shots import batches
 from numbawave.equations import EQUATIONS, SCALAR, Equation
 from numbawave.errors import InvalidValueError, NonFiniteError
@@ -20,7 +21,7 @@ from numbawave.torch_bridge.binding import Bound, bound, signature
 from numbawave.torch_bridge.continuation import WAVEFIELDS, initial_state
 from numbawave.torch_bridge.frontend import Prepared
 from numbawave.torch_bridge.function import Propagation, release
-from numbawave.torch_bridge.levers import mask_of, masked, state_bytes
+from numbawave.torch_bridge.levers import mask_of, masked
 from numbawave.torch_bridge.meter import Meter
 from numbawave.torch_bridge.options import Options
 from numbawave.torch_bridge.padding import interior, replicate, zero_pad
