@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,24 @@ cuda = _package()
 WARNINGS = _warnings(cuda.__name__)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """A kernel of a printed module: compiled when first launched, for the device at hand."""
-    cached = not simulated() and on_disk(function.__code__.co_filename)
-    return cuda.jit(cache=True)(function) if cached else cuda.jit(function)
+def kernel(function: Callable[..., Any], registers: int | None = None) -> Any:
+    """A kernel of a printed module: compiled when first launched, for the device at hand.
+
+    Parameters
+    ----------
+    function : function
+    registers : int, optional
+        What a thread may have at most.
+    """
+    options = {"max_registers": registers} if registers and not simulated() else {}
+    if not simulated() and on_disk(function.__code__.co_filename):
+        options["cache"] = True
+    return cuda.jit(**options)(function)
+
+
+def limited(registers: int) -> Callable[[Callable[..., Any]], Any]:
+    """The same as a decorator with a limit."""
+    return partial(kernel, registers=registers)
 
 
 @contextmanager

@@ -138,7 +138,7 @@ class Steps:
         self.run, self.program, self.module, self.arrays = run, program, module, arrays
         self.sign = 1 if direction == "forward" else -1
         self.values = grid_values(run, program)
-        self.values |= {"channels": np.uint64(run.setup.channels), "stride": np.int64(run.stride)}
+        self.values["stride"] = np.int64(run.stride)
         self.slots = arrays["history"].shape[0] if history and "history" in arrays else 1
         self.values["slots"] = np.int64(self.slots)
         self.values["rings"] = np.int64(arrays["ring"].shape[0] if "ring" in arrays else 1)
@@ -213,7 +213,7 @@ class Steps:
 
     def _set_clock(self, step: int, turn: int) -> None:
         """Let the clock that comes next show a step."""
-        now = np.array([step, step // self.run.stride % self.slots, step % self.run.stride == 0], np.int64)
+        now = np.array([step, step // self.run.stride % self.slots, step % self.run.stride], np.int64)
         self.tables["clock_next" if turn else "clock"][...] = self.run.space.upload(now)
 
     def _step(self, names: dict[str, Any], number: int) -> list[Launch]:

@@ -18,6 +18,25 @@ from numbawave.codegen.sweep import Store, sweep
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Stage
 
+REGISTERS: dict[tuple[int, str, str], int] = {
+    **{(3, name, way): 64 for name in ("xy", "xz", "yz") for way in ("", "keep", "image")},
+    **{(3, name, way): 80 for name in ("x", "y") for way in ("", "keep")},
+    (3, "x", "image"): 64,
+    (3, "z", ""): 56,
+    (3, "z", "keep"): 64,
+    **{(2, "all", way): 96 for way in ("", "keep", "image")},
+}
+"""By axes, region and what is done with history: registers that a thread may have at order 4, where a limit is faster.
+A compiler that is given one takes that many, so a thread asks for nearly all of its values before it waits for the first of
+them; left alone, it saves registers for more threads, which then wait several times. Measured on an H200."""
+
+
+def registers(ndim: int, region: Region, use: frozenset[str], accuracy: int) -> int | None:
+    """What a thread of a region's kernel may have: more at higher orders, where it reads more."""
+    way = next((word for word in ("keep", "image") if word in use), "")
+    most = REGISTERS.get((ndim, region.name, way))
+    return most and most + 8 * max(0, accuracy - 4)
+
 
 def sweep_kernel(
     title: str,
@@ -60,10 +79,10 @@ def sweep_kernel(
     """
     axes = names.axes
     names.march = axes[0] if region.march else None
-    channels = [f"h{k} = (index(clock[1]) * channels + index({first_channel + k})) * shots * past"
-                for k in range(len(kept))] if use else []  # fmt: skip
+    channels = [f"h{k - first_channel} = index(clock[1]) * slot_size" + (f" + n{k} * channel_size" if k else "")
+                for k in range(first_channel, first_channel + len(kept))] if use else []  # fmt: skip
     bodies = [_shots(names, stage, case, kept, use) for case in region.cases]
-    lines = ["keeping = clock[2] == 1"] if "some" in use else []
+    lines = ["keeping = clock[2] == 0"] if "some" in use else []
     for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
         inside = " and ".join(f"in_{axis}" if axis in case else f"not in_{axis}" for axis in asked(axes, region))
         lines += [f"{'el' if number else ''}if {inside}:", *indent(body)] if inside else body
@@ -84,7 +103,8 @@ def sweep_kernel(
         "shots",
         "shot_step",
         "cells",
-        "channels",
+        "slot_size",
+        "channel_size",
         "model_step",
         "gradient_step",
         "stride",
@@ -95,7 +115,8 @@ def sweep_kernel(
     integers = [name for name in [*integers, *ends, f"{axes[0]}_tiles", f"{axes[0]}_planes"] if _used(name, whole)]
     clocks = [*(["clock"] if "clock[" in whole else []), *(["clock_next"] if tick else [])]
     given = [*clocks, *names.arrays, *integers, *names.scalars]
-    return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(lines)])
+    most = registers(len(axes), region, use, names.accuracy)
+    return "\n".join([f"@{f'limited({most})' if most else 'kernel'}\ndef {title}({', '.join(given)}):", *indent(lines)])
 
 
 def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:
@@ -206,12 +227,24 @@ def _queue(names: Names) -> _Queue:
 
 
 def _tick(tick: str) -> list[str]:
+    """One thread sets the clock of the next step: the step, its slot of history, and the steps since that was written."""
     if not tick:
         return []
-    # One question and not five: each is a branch, and branches are what compiling takes longest for.
+    # One question and no division: branches and divisions are what compiling takes longest for.
     mine = [f"cuda.{index}" for index in ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y")]
-    step = [f"step = clock[0] {tick} 1", "clock_next[0], clock_next[1] = step, step // stride % slots"]
-    return [f"if ({' | '.join(mine)}) == 0:", *indent([*step, "clock_next[2] = 1 if step % stride == 0 else 0"])]
+    ahead = ["since = (clock[2] + 1) * (clock[2] + 1 < stride)", "slot = clock[1] + (since == 0)", "slot *= slot < slots"]
+    back = [
+        "slot = clock[1] - (clock[2] == 0)",
+        "slot += slots * (slot < 0)",
+        "since = clock[2] - 1",
+        "since += stride * (since < 0)",
+    ]
+    lines = [
+        *(ahead if tick == "+" else back),
+        f"clock_next[0], clock_next[1] = clock[0] {tick} 1, slot",
+        "clock_next[2] = since",
+    ]
+    return [f"if ({' | '.join(mine)}) == 0:", *indent(lines)]
 
 
 def _indices(text: str) -> list[tuple[str, str | None]]:

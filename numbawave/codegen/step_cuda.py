@@ -229,7 +229,7 @@ class _Page:
         self._close()
         code = "\n".join(self.kernels)
         title = f"{self.program.name}: the kernels of one time step ({direction}), and their order in STEP."
-        imports = "from numbawave.backends.cuda import cuda, kernel"
+        imports = "from numbawave.backends.cuda import cuda, kernel, limited"
         head = module_head(title, imports, self.real, self.constants, code)
         step = ["STEP = [", *(f"    {launch}," for launch in self.step), "]"]
         return head + "".join(f"\n\n{k}\n" for k in [*self.kernels, "\n".join(step)])

@@ -29,14 +29,19 @@ class Meter:
 
     def _now(self) -> int:
         if self.device is not None:
-            return torch.cuda.memory_allocated(self.device)
+            return self._allocated("current")
         with suppress(OSError, ValueError):
             return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         return 0
 
     def _peak(self) -> int:
         if self.device is not None:
-            return torch.cuda.max_memory_allocated(self.device)
+            return self._allocated("peak")
         with suppress(OSError, StopIteration), open("/proc/self/status") as file:
             return int(next(line for line in file if line.startswith("VmHWM")).split()[1]) * 1024
         return 0
+
+    def _allocated(self, which: str) -> int:
+        """What ``torch.cuda.memory_allocated`` and its like give, without the list of all the rest that they make first."""
+        found = torch.cuda.memory_stats_as_nested_dict(self.device)
+        return int(found["allocated_bytes"]["all"][which]) if found else 0
