@@ -154,7 +154,7 @@ class Steps:
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
         self.views: dict[int, Any] = {}
         self.halves: list[list[Launch]] = []
-        self.marks: dict[Pair, tuple[Any, ...]] = {}
+        self.graphs: dict[Pair, Any] = {}
         self.home = {name: address(array) for name, array in arrays.items()}
         self.next: Pair | None = None
 
@@ -178,14 +178,20 @@ class Steps:
             if self.run.steps > FEW_STEPS and device is not None:
                 for launches, times in ((pair, steps // 2), (self.halves[turn], steps % 2)):
                     if times:
-                        key = turn, len(launches)
-                        self.marks[key] = self.marks.get(key) or tuple(launch.mark for launch in launches)
-                        graph_of(cuda, device, launches, self.marks[key]).launch(times, stream)
+                        self._graph(turn, launches).launch(times, stream)
             else:
                 self._launch(pair, steps, stream)
             for name in self.copies if first == 0 else ():
                 self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
         exchange(self.program, self.arrays, last - first)
+
+    def _graph(self, turn: int, launches: list[Launch]) -> Any:
+        """The graph of some launches, which begin at a turn."""
+        key = turn, len(launches)
+        if key not in self.graphs:
+            marks = tuple(launch.mark for launch in launches)
+            self.graphs[key] = graph_of(cuda, self.run.space.device, launches, marks)
+        return self.graphs[key]
 
     def _turn(self) -> int:
         """0 where every field's array is the one that it was at first, 1 where it is that of its other buffer."""

@@ -1,10 +1,14 @@
 """Where a run's arrays live, and the few things done to them outside a backend."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+Copy = tuple[Any, NDArray[Any], int]
+"""A flat array of the run's, memory of the host as ``Lane.staged`` gives it, and where in that its copy begins."""
 
 
 class Ticket(Protocol):
@@ -20,11 +24,11 @@ class Lane(Protocol):
     def staged(self, array: Any) -> NDArray[Any]:
         """Memory of the host for a copy of a flat array; where the array lies there itself, its own memory."""
 
-    def out(self, array: Any, staged: NDArray[Any], start: int) -> Ticket:
-        """Copy to the host, to this place and those after it, when all is done that the caller's stream was given."""
+    def out(self, copies: Sequence[Copy]) -> Ticket:
+        """Copy to the host when all is done that the caller's stream was given."""
 
-    def back(self, staged: NDArray[Any], start: int, array: Any, after: Ticket | None) -> Ticket:
-        """Copy from the host, from this place on, after a mark."""
+    def back(self, copies: Sequence[Copy], after: Ticket | None) -> Ticket:
+        """Copy from the host, after a mark."""
 
     def mark(self) -> Ticket:
         """All that the caller's stream was given until now."""
@@ -85,11 +89,11 @@ class Done:
         """See ``Lane``."""
         return array
 
-    def out(self, array: NDArray[Any], staged: NDArray[Any], start: int) -> Ticket:
+    def out(self, copies: Sequence[Copy]) -> Ticket:
         """See ``Lane``."""
         return self
 
-    def back(self, staged: NDArray[Any], start: int, array: NDArray[Any], after: Ticket | None) -> Ticket:
+    def back(self, copies: Sequence[Copy], after: Ticket | None) -> Ticket:
         """See ``Lane``."""
         return self
 

@@ -35,8 +35,11 @@ class _Dock:
 
     def settle(self) -> int:
         """Wait for the threads, and raise what they raised; the sum of what they gave."""
-        jobs, self.jobs = self.jobs, None
-        return sum(job.result() or 0 for job in jobs.result()) if jobs is not None else 0
+        start, self.jobs = self.jobs, None
+        if start is None:
+            return 0
+        kept, others = start.result()
+        return kept + sum(job.result() for job in others)
 
 
 class Bay:
@@ -72,8 +75,7 @@ class Bay:
     def send(self, pool: Executor, key: Key, spans: Spans) -> None:
         """Bring to the shelf what the caller's stream has written so far."""
         dock = self._free.popleft()
-        for view, staged, span in zip(self.views(spans), dock.staged, spans, strict=True):
-            dock.copied = self._copied = self.lane.out(view, staged, span.start)
+        dock.copied = self._copied = self.lane.out(self._copies(dock, spans))
         dock.jobs = self.shelf.put_all(pool, key, dock.there(spans), dock.copied)
         self._busy.append(dock)
 
@@ -91,8 +93,7 @@ class Bay:
         """Let the caller's stream wait for what was fetched first; it is in the arrays then."""
         dock = self._busy[0]
         self._freed()
-        for view, staged, span in zip(self.views(spans), dock.staged, spans, strict=True):
-            dock.copied = self._copied = self.lane.back(staged, span.start, view, self._used)
+        dock.copied = self._copied = self.lane.back(self._copies(dock, spans), self._used)
         self.lane.follow(self._copied)
 
     def leave(self) -> None:
@@ -103,6 +104,12 @@ class Bay:
         """Wait for copies."""
         if self._copied is not None:
             self._copied.wait()
+
+    def _copies(self, dock: _Dock, spans: Spans) -> list[tuple[Any, Any, int]]:
+        """What moves, as a ``Lane`` takes it."""
+        return [
+            (view, staged, span.start) for view, staged, span in zip(self.views(spans), dock.staged, spans, strict=True)
+        ]
 
     def _freed(self) -> int:
         dock = self._busy.popleft()

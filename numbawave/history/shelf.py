@@ -6,7 +6,7 @@ import os
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
@@ -20,10 +20,13 @@ from numbawave.history.codecs.compression import Compression
 from numbawave.history.media import Medium
 
 COPIED_BYTES = 8 * 2**20
-"""A thread's share of what is only copied: each costs some calls under the interpreter's lock, which all threads share."""
+"""About a thread's share of what is only copied: each costs some calls under the interpreter's lock, which all share."""
 
 COMPRESSED_BYTES = 4 * 2**20
-"""A thread's share of what is compressed."""
+"""About a thread's share of what is compressed."""
+
+FEW_BYTES = 2**20
+"""So little is not worth another thread."""
 
 THREADS = 16
 """At most, for compressing and copying on the host."""
@@ -39,7 +42,9 @@ PAYS = {"lz4": 1.25, "blosclz": 1.25, "zstd": 1.05}
 
 Key = tuple[int, ...]
 Piece = NDArray[Any]
-Jobs = list[Future[Any]]
+Job = tuple[Key, Piece, bool]
+Jobs = tuple[int, list[Future[int]]]
+"""The bytes that a thread has kept itself, and what it gave to others."""
 
 
 class Until(Protocol):
@@ -82,8 +87,8 @@ class Shelf:
         self.medium.write(data, place)
         return int(data.size)
 
-    def get(self, key: Key, piece: Piece) -> None:
-        """Overwrite the piece with what was kept.
+    def get(self, key: Key, piece: Piece) -> int:
+        """Overwrite the piece with what was kept; 0, as nothing more is kept.
 
         Raises
         ------
@@ -101,6 +106,7 @@ class Shelf:
             raise StorageError(*self.medium.named, rule, "check memory and disk, and run again")
         if small:
             decompress(data, piece)
+        return 0
 
     @property
     def seconds(self) -> float:
@@ -126,12 +132,12 @@ class Shelf:
         self.medium.close()
 
     def put_all(self, pool: Executor, key: Key, arrays: list[Piece], until: Until) -> Future[Jobs]:
-        """Keep flat arrays, once they are there: one thread waits for that, and hands the pieces out."""
+        """Keep flat arrays, once they are there: one thread waits for that, takes a share, and hands out the others."""
 
         def start() -> Jobs:
             until.wait()
             self._pressed[key] = [self._pays(array) for array in arrays]
-            return [pool.submit(self.put, *job) for job in self._jobs(key, arrays)]
+            return self._shared(pool, key, arrays, self.put)
 
         return pool.submit(start)
 
@@ -141,15 +147,19 @@ class Shelf:
         def start() -> Jobs:
             if until is not None:
                 until.wait()
-            return [pool.submit(self.get, *job[:2]) for job in self._jobs(key, arrays)]
+            return self._shared(pool, key, arrays, lambda key, piece, _: self.get(key, piece))
 
         return pool.submit(start)
 
-    def _jobs(self, key: Key, arrays: list[Piece]) -> Iterator[tuple[Key, Piece, bool]]:
-        """What threads do with a part's arrays: keys, pieces, and whether these are compressed."""
+    def _shared(self, pool: Executor, key: Key, arrays: list[Piece], do: Callable[[Key, Piece, bool], int]) -> Jobs:
+        """Do something with a part's pieces: what is small and the first other one here, the rest in other threads."""
+        own, others = list[Job](), list[Job]()
         for number, (array, pays) in enumerate(zip(arrays, self._pressed[key], strict=True)):
             for place, piece in enumerate(pieces(array, pays)):
-                yield (*key, number, place), piece, pays
+                few = piece.nbytes <= FEW_BYTES or all(job[1].nbytes <= FEW_BYTES for job in own)
+                (own if few else others).append(((*key, number, place), piece, pays))
+        given = [pool.submit(do, *job) for job in others]
+        return sum(do(*job) for job in own), given
 
     @contextmanager
     def threads(self) -> Iterator[ThreadPoolExecutor]:
@@ -177,6 +187,7 @@ class Shelf:
 
 
 def pieces(array: Piece, pressed: bool = False) -> list[Piece]:
-    """A flat array, cut into what a thread takes at a time."""
-    most = (COMPRESSED_BYTES if pressed else COPIED_BYTES) // array.itemsize
-    return [array[start : start + most] for start in range(0, array.size, most)]
+    """A flat array, cut into what a thread takes at a time: equal pieces, but for the last."""
+    share = COMPRESSED_BYTES if pressed else COPIED_BYTES
+    size = -(-array.size // max(1, round(array.nbytes / share)))
+    return [array[start : start + size] for start in range(0, array.size, size)] if size else []

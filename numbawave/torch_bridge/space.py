@@ -1,5 +1,6 @@
 """Torch's memory as a run sees it: NumPy views of tensors of the host, tensors themselves on a CUDA device."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from numbawave.engine.space import HostMemory, Lane
+from numbawave.engine.space import Copy, HostMemory, Lane
 from numbawave.torch_bridge.arrays import DTYPES, numpy_view, plain_view
 
 
@@ -52,19 +53,21 @@ class DeviceLane:
         self._pinned[pinned.data_ptr()] = pinned
         return pinned.numpy()
 
-    def out(self, array: torch.Tensor, staged: NDArray[Any], start: int) -> Mark:
+    def out(self, copies: Sequence[Copy]) -> Mark:
         """See ``Lane``."""
         self.mark().event.wait(self.stream)
         with torch.cuda.stream(self.stream):
-            self._pinned[staged.ctypes.data][start : start + array.numel()].copy_(array, non_blocking=True)
+            for array, staged, start in copies:
+                self._pinned[staged.ctypes.data][start : start + array.numel()].copy_(array, non_blocking=True)
         return Mark(self.stream)
 
-    def back(self, staged: NDArray[Any], start: int, array: torch.Tensor, after: Any) -> Mark:
+    def back(self, copies: Sequence[Copy], after: Any) -> Mark:
         """See ``Lane``."""
         if after is not None:
             after.event.wait(self.stream)
         with torch.cuda.stream(self.stream):
-            array.copy_(self._pinned[staged.ctypes.data][start : start + array.numel()], non_blocking=True)
+            for array, staged, start in copies:
+                array.copy_(self._pinned[staged.ctypes.data][start : start + array.numel()], non_blocking=True)
         return Mark(self.stream)
 
     def mark(self) -> Mark:

@@ -32,10 +32,10 @@ class Slow(Shelf):
         self._wait("put", key)
         return super().put(key, piece, pays)
 
-    def get(self, key: tuple[int, ...], piece: Any) -> None:
+    def get(self, key: tuple[int, ...], piece: Any) -> int:
         """See ``Shelf``."""
         self._wait("get", key)
-        super().get(key, piece)
+        return super().get(key, piece)
 
     def _wait(self, what: str, key: tuple[int, ...]) -> None:
         time.sleep(0.002 * self.rng.random())
