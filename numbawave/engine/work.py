@@ -54,10 +54,11 @@ def _back(run: Any, image: bool, ledger: Ledger) -> Iterator[Leg]:
         return
     yield from _ahead(run, (*(run.schedule.forward if run.later else ()), *run.schedule.backward))
     slots = -(-run.steps // run.stride)
+    counts = counts._replace(parts=_parts(run, (*run.schedule.forward, *run.schedule.backward)))
     moved = slots * run.slots_of.bytes
     if run.undo is not None:
         undone = _steps(run, run.undo.reverse, inner_grid(run), run.steps)
-        yield Leg("forward", undone._replace(values=slots * run.slots_of.size))
+        yield Leg("forward", undone._replace(values=slots * run.slots_of.size, parts=counts.parts))
         counts, moved = counts._replace(ring=run.steps * run.ring_of.size), run.steps * run.ring_of.bytes
     yield Leg("adjoint", counts._replace(values=slots * run.slots_of.size), read=moved)
 
@@ -68,15 +69,24 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
     plain, kept = ([a for a in actions if isinstance(a, Forward) and a.keep == keep] for keep in (False, True))
     states = sum(isinstance(a, Save) or (isinstance(a, Load) and a.step > 0) for a in actions)
     steps = sum(a.last - a.first for a in plain)
-    yield Leg("forward", _steps(run, run.setup.forward, run.grid, steps), states=states * state_bytes(run))
+    counts = _steps(run, run.setup.forward, run.grid, steps)._replace(parts=len(plain))
+    yield Leg("forward", counts, states=states * state_bytes(run))
     steps = sum(a.last - a.first for a in kept)
     slots = sum(-(-a.last // run.stride) - -(-a.first // run.stride) for a in kept)
     values = 0 if run.solved else slots * run.slots_of.size
-    counts = _steps(run, run.setup.forward, run.grid, steps)._replace(values=values)
+    counts = _steps(run, run.setup.forward, run.grid, steps)._replace(values=values, parts=_parts(run, kept))
     if run.undo is None:
         yield Leg("forward", counts, written=slots * run.slots_of.bytes)
     else:
         yield Leg("forward", counts._replace(ring=steps * run.ring_of.size), written=steps * run.ring_of.bytes)
+
+
+def _parts(run: Any, actions: Iterable[Action]) -> int:
+    """The parts of all segments whose history is kept."""
+    slots, on_device = run.slots_of if run.undo is None else run.ring_of, run.space.device is not None
+    ends = ((a.first, a.last) for a in actions if isinstance(a, Forward) and a.keep)
+    numbers = (-(-last // slots.stride) - -(-first // slots.stride) for first, last in ends)
+    return sum(run.storage.parts(slots, number, on_device) for number in numbers)
 
 
 def _steps(run: Any, program: Any, grid: Any, steps: int) -> Counts:

@@ -17,9 +17,10 @@ from numbawave.history.base import Make, Need, Slots, Store, Whole
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.coded import Coded
 from numbawave.history.media import File, Rooms
+from numbawave.history.parts import slots_a_part
 from numbawave.history.shelf import Shelf
 from numbawave.history.states import States
-from numbawave.history.streamed import Streamed
+from numbawave.history.streamed import Streamed, slots_moved
 
 Mode = Literal["device", "cpu", "disk", "none"]
 Place = Literal["device", "host", "disk"]
@@ -74,6 +75,13 @@ class Storage:
             yield from Streamed.buffers(slots, self.compression, on_device)
             size = slots.most * coded_bytes(self.compression, slots.size, slots.real)
             yield Need("history.shelf", (size,), "uint8", "disk" if self.mode == "disk" else "host")
+
+    def parts(self, slots: Slots, number: int, on_device: bool) -> int:
+        """In how many parts so many slots of a segment are written, and read."""
+        if self._whole(on_device):
+            return 1
+        each = slots_a_part(slots.bytes, slots.most) if self.mode == "device" else slots_moved(slots)
+        return -(-number // each)
 
     def store(self, slots: Slots, space: Any, backend: Backend, make: Make) -> Store:
         """The store of a run.

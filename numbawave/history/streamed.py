@@ -23,8 +23,8 @@ def _docks(coding: str | None, on_device: bool) -> int:
     return docks(3 if coding else 2, on_device)
 
 
-def _each(slots: Slots) -> int:
-    """Slots of a part: no more than let every bay have one."""
+def slots_moved(slots: Slots) -> int:
+    """Slots of a part that moves: no more than let every bay have one."""
     return slots_a_part(slots.bytes, -(-slots.most // (2 * BAYS)) * 2)
 
 
@@ -51,7 +51,7 @@ class Streamed(Plain):
     ) -> None:
         self.slots, self.space, self.coder, self.shelf = slots, space, coder, shelf
         self.make, self.coding = make, _coding(compression)
-        self.each, self.docks = _each(slots), _docks(self.coding, space.device is not None)
+        self.each, self.docks = slots_moved(slots), _docks(self.coding, space.device is not None)
         self._ring: Any = None
         self._bays: list[Bay] = []
         self.kept_bytes = 0
@@ -59,7 +59,7 @@ class Streamed(Plain):
     @staticmethod
     def buffers(slots: Slots, compression: Compression | None, on_device: bool) -> Iterator[Need]:
         """What the store takes, but for the shelf."""
-        coding, each = _coding(compression), _each(slots)
+        coding, each = _coding(compression), slots_moved(slots)
         size, staged = each * slots.size, BAYS * _docks(coding, on_device)
         moving = [("codes", CODES[coding], size), ("scales", slots.real, scale_count(coding, size))] if coding else []
         yield Need("history", (each * (1 if coding else BAYS), *slots.shape), slots.real)

@@ -57,6 +57,8 @@ class Counts(NamedTuple):
         Values of history written or read.
     ring : int
         Values gathered from around a box, or put back.
+    parts : int
+        Runs of steps between which something else is done: a segment begins, or history moves.
     """
 
     calls: int = 0
@@ -66,6 +68,7 @@ class Counts(NamedTuple):
     slabs: float = 0.0
     values: int = 0
     ring: int = 0
+    parts: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,11 +110,13 @@ class Rates:
 
 @dataclass(frozen=True)
 class Link:
-    """Seconds a byte on the way to where history and states are kept, and back.
+    """What it takes to bring history and states to where they are kept, and back: seconds a byte, and a part.
 
     Attributes
     ----------
     write, read, states : float
+    parts : float
+        Seconds a part in which history moves.
     together : bool
         Whether steps go on at full speed meanwhile.
     """
@@ -120,10 +125,12 @@ class Link:
     read: float = 0.0
     states: float = 0.0
     together: bool = field(default=False)
+    parts: float = 0.0
 
     def seconds(self, leg: Leg, compute: float) -> float:
         """Seconds of a leg that takes so long without."""
         moving = leg.written * self.write + leg.read * self.read
+        moving += leg.counts.parts * self.parts if leg.written or leg.read else 0.0
         return (max(compute, moving) if self.together else compute + moving) + leg.states * self.states
 
 

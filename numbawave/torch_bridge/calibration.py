@@ -12,11 +12,11 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from numbawave.engine.run import Run
 from numbawave.engine.work import Legs, legs
 from numbawave.equations import EQUATIONS
 from numbawave.history.media import File
-from numbawave.planning.seconds import Link, Rates, Seconds, fit
+from numbawave.planning.seconds import Counts, Link, Rates, Seconds, fit
 from numbawave.planning.seconds import seconds as expected
 from numbawave.torch_bridge.frontend import Prepared, prepare
 from numbawave.torch_bridge.options import Options
@@ -49,6 +49,15 @@ REPEATS, PATIENCE = 8, 0.4
 """Calls of a kind that are timed, at most, and seconds after which two are enough."""
 
 _FOUND: dict[Path, dict[str, Any]] = {}
+
+
+class Moved(NamedTuple):
+    """A run whose store was timed, bytes and parts that moved, and the seconds there and back."""
+
+    run: Run
+    size: int
+    parts: int
+    seconds: tuple[float, ...]
 
 
 class Calibration:
@@ -72,7 +81,7 @@ class Calibration:
     @property
     def rates(self) -> Rates:
         """Seconds for what steps do."""
-        return Rates(**{name: tuple(values) for name, values in _kept(self.steps, "rates", self._rates).items()})
+        return Rates(**{name: tuple(values) for name, values in _kept(self.steps, "rates", Rates, self._rates).items()})
 
     def seconds(self, run: Run, passes: tuple[Legs, Legs]) -> Seconds:
         """The expected times of what a run does forward and back."""
@@ -86,7 +95,7 @@ class Calibration:
         if storage.mode == "disk":
             folder = File.default() if storage.path is None else os.fspath(storage.path)
             name += f" {os.stat(folder).st_dev if os.path.isdir(folder) else folder}"
-        return Link(**_kept(self.links, name, lambda: self._link(run)))
+        return Link(**_kept(self.links, name, Link, lambda: self._link(run)))
 
     def _rates(self) -> Rates:
         forward, backward = [], []
@@ -115,6 +124,7 @@ class Calibration:
                     yield steps, shared | {"wanted": True}
                     if layers:
                         yield steps, shared | {"wanted": True, "history": "reconstruct"}
+                        yield steps, shared | {"wanted": True, "checkpoint_segments": max(2, steps // 8)}
 
     def _call(self, steps: int, shape: tuple[int, ...], wanted: bool, **options: Any) -> tuple[Any, ...]:
         """The arguments of a call from which waves spread in a homogeneous model."""
@@ -147,15 +157,24 @@ class Calibration:
             return forward, backward, spent(prepare(*call))
 
     def _link(self, run: Run) -> Link:
-        """Time the store of a run with a wave that is there already."""
-        cells = CELLS[self.kind][1]
+        """Time the store of a run with a wave that is there already: much of it, and so little that the parts count."""
+        together = run.space.device is not None
+        few, many = (
+            self._moved(run, cells, size) for cells, size in zip(CELLS[self.kind], (0, MOVED[self.kind]), strict=True)
+        )
+        each = sum(few.seconds) / (2 * few.parts)
+        write, read = (max(0.0, time - many.parts * each) / many.size for time in many.seconds)
+        return Link(write, read, self._states(many.run), together, each)
+
+    def _moved(self, run: Run, cells: int, size: int) -> Moved:
+        """What the store of a run takes for so many bytes, a few slots at least."""
         shape = (round(cells ** (1 / self.ndim)),) * self.ndim
         slot = int(np.prod(shape)) * run.dtype.itemsize * run.setup.channels
-        steps = max(8, MOVED[self.kind] // slot)
+        steps = max(8, size // slot)
         trial = prepare(*self._call(steps, shape, wanted=True, pml_width=0)).run
-        trial.storage, together = run.storage, run.space.device is not None
+        trial.storage, slots = run.storage, trial.slots_of
         trial.ledger = declare(trial, keep=True)
-        wave, size = trial.space.upload(_wave(trial)), steps * trial.slots_of.bytes
+        wave = trial.space.upload(_wave(trial))
 
         def both() -> tuple[float, float]:
             store = store_of(trial)
@@ -168,9 +187,9 @@ class Calibration:
             store.close()
             return marks[1] - marks[0], marks[2] - marks[1]
 
-        moves = not store_of(trial).lasts
-        write, read = _shortest(both) if moves else (0.0, 0.0)
-        return Link(write / size, read / size, self._states(trial), together)
+        seconds = _shortest(both) if not store_of(trial).lasts else (0.0, 0.0)
+        parts = trial.storage.parts(slots, steps, trial.space.device is not None)
+        return Moved(trial, steps * slots.bytes, parts, seconds)
 
     def _states(self, run: Run) -> float:
         """Seconds a byte of a state that is saved or loaded."""
@@ -197,13 +216,13 @@ def _file(title: str) -> Path:
     return cache_folder() / f"{re.sub('[^A-Za-z0-9._]+', '-', title)}.json"
 
 
-def _kept(path: Path, name: str, measure: Callable[[], Any]) -> dict[str, Any]:
+def _kept(path: Path, name: str, kind: type, measure: Callable[[], Any]) -> dict[str, Any]:
     """A measurement, from this process or from the disk where it was made before; a file that cannot be is none."""
     found = _FOUND.setdefault(path, {})
-    if name not in found:
+    if not _fits(found.get(name), kind):
         with suppress(OSError, ValueError):
             found |= json.loads(path.read_text(encoding="utf-8"))
-    if name not in found:
+    if not _fits(found.get(name), kind):
         found[name] = asdict(measure())
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,6 +231,12 @@ def _kept(path: Path, name: str, measure: Callable[[], Any]) -> dict[str, Any]:
             os.replace(part, path)
     values: dict[str, Any] = found[name]
     return values
+
+
+def _fits(values: Any, kind: type) -> bool:
+    """Whether what was kept has what is asked for today."""
+    named = isinstance(values, dict) and set(values) == {each.name for each in fields(kind)}
+    return named and all(len(each) == len(Counts._fields) for each in values.values() if isinstance(each, Sequence))
 
 
 def _shortest(call: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from numbawave.torch_bridge.calibration import Calibration
 from numbawave.torch_bridge.limits import limits
 from tests.unit.torch_bridge.small import run, small
 
-STEPS = Rates((1e-3, 1e-10, 1e-6, 1e-9, 2e-9, 3e-10, 1e-8), (1e-3, 1e-10, 1e-6, 1e-9, 2e-9, 3e-10, 1e-8))
+STEPS = Rates(*2 * ((1e-3, 1e-10, 1e-6, 1e-9, 2e-9, 3e-10, 1e-8, 1e-4),))
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Expected times: what is counted, how factors are found, and that nothing is measured before it is asked for."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import torch
 
 import numbawave
 from numbawave.checkpoint import Forward
+from numbawave.engine.buffers import declare
+from numbawave.engine.reversal import store_of
+from numbawave.history import parts
 from numbawave.planning.seconds import Counts, Leg, Link, Rates, Seconds, fit, seconds
 from numbawave.torch_bridge import calibration
 from numbawave.torch_bridge.binding import bound
@@ -26,8 +30,8 @@ def prepared(**changes: Any) -> Prepared:
 
 def test_factors_are_found_again() -> None:
     rng = np.random.default_rng(3)
-    counts = [tuple(row) for row in rng.integers(1, 50, (20, 7)) * np.array([1, 1e6, 1, 1e7, 1e6, 1e7, 1e3])]
-    wanted = np.array([1e-3, 0.0, 2e-5, 3e-10, 0.0, 1e-9, 4e-8])
+    counts = [tuple(row) for row in rng.integers(1, 50, (20, 8)) * np.array([1, 1e6, 1, 1e7, 1e6, 1e7, 1e3, 1])]
+    wanted = np.array([1e-3, 0.0, 2e-5, 3e-10, 0.0, 1e-9, 4e-8, 5e-4])
     found = fit(counts, [float(np.dot(row, wanted)) for row in counts])
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=0)
 
@@ -38,10 +42,12 @@ def test_no_factor_is_negative() -> None:
 
 
 def test_a_device_waits_for_the_slower_and_a_host_does_both() -> None:
-    leg, rates = Leg("forward", Counts(steps=10), written=100, states=7), Rates((0, 0, 0.5, 0, 0, 0, 0), (0,) * 7)
+    leg, rates = Leg("forward", Counts(steps=10, parts=3), written=100, states=7), Rates((0, 0, 0.5, 0, 0, 0, 0, 0), ())
     assert seconds([leg], rates, Link(0.02, 0, 0.1)) == pytest.approx(5 + 2 + 0.7)
     assert seconds([leg], rates, Link(0.02, 0, 0.1, together=True)) == pytest.approx(5 + 0.7)
     assert seconds([leg], rates, Link(0.2, 0, 0.1, together=True)) == pytest.approx(20 + 0.7)
+    assert seconds([leg], rates, Link(0.2, 0, 0.1, together=True, parts=4)) == pytest.approx(20 + 3 * 4 + 0.7)
+    assert seconds([replace(leg, written=0)], rates, Link(0.2, 0, 0.1, parts=4)) == pytest.approx(5 + 0.7)
 
 
 @pytest.mark.parametrize("levers", [{}, {"checkpoint_segments": 3}, {"checkpoint_segments": 6, "checkpoint_states": 1}])
@@ -56,6 +62,21 @@ def test_steps_that_are_made_again_are_counted(levers: dict[str, Any], region: s
     size = run.slots_of.bytes if region == "full" else run.ring_of.bytes
     assert sum(leg.written for leg in (*ahead, *back)) == sum(a.last - a.first for a in kept) * size
     assert sum(leg.read for leg in back) == run.steps * size
+    assert sum(leg.counts.parts for leg in back if leg.direction == "adjoint") == len(kept)
+    forward_parts = sum(leg.counts.parts for leg in (*ahead, *back) if leg.direction == "forward")
+    actions = [a for a in (*run.schedule.forward, *run.schedule.backward) if isinstance(a, Forward)]
+    assert forward_parts == len(actions) + (region == "reconstruct") * len(kept)
+
+
+@pytest.mark.parametrize(("mode", "coding"), [("device", "int8"), ("disk", False), ("disk", "bf16")])
+def test_parts_are_those_that_a_store_makes(mode: str, coding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    run = prepared(checkpoint_segments=3, storage_mode=mode, storage_compression=coding).run
+    run.ledger, seen = declare(run, keep=True), list[tuple[int, int]]()
+    store = store_of(run)
+    store.write(0, run.slots, lambda first, last: seen.append((first, last)))
+    store.close()
+    assert run.storage.parts(run.slots_of, run.slots, on_device=False) == len(seen) > 1
 
 
 def test_without_a_gradient_nothing_goes_back() -> None:
@@ -99,10 +120,13 @@ def test_a_machine_is_measured_when_asked_and_once(quick: Path, monkeypatch: pyt
     monkeypatch.setattr(Calibration, "_link", refuse)
     monkeypatch.setattr(calibration, "_FOUND", {})  # as another process
     assert numbawave.plan("scalar", **call).seconds == plan.seconds
-    file.write_text("{")
-    monkeypatch.setattr(calibration, "_FOUND", {})
-    with pytest.raises(AssertionError, match="measured again"):
-        _ = numbawave.plan("scalar", **call).seconds
+    known = json.loads(file.read_text())["rates"]
+    older = {name: values[1:] for name, values in known.items()}, {"forward": known["forward"]}
+    for damaged in ("{", *(json.dumps({"rates": each}) for each in older)):
+        file.write_text(damaged)
+        monkeypatch.setattr(calibration, "_FOUND", {})
+        with pytest.raises(AssertionError, match="measured again"):
+            _ = numbawave.plan("scalar", **call).seconds
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(quick: Path) -> None:
