@@ -123,10 +123,11 @@ def descend(v: Tensor) -> None:
     v.grad = None
 
 
-def memory(device: torch.device) -> tuple[float, float]:
-    """GB: the most that tensors took on this rank's GPU, and that the process took on the host, so far."""
-    gpu = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+def memory(device: torch.device, peak: bool = True) -> tuple[float, float]:
+    """GB: what tensors take on this rank's GPU, at most so far or now, and the most that the process took on the host."""
+    now = torch.cuda.max_memory_allocated if peak else torch.cuda.memory_allocated
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if resource else 0
+    gpu = now(device) if device.type == "cuda" else 0
     return gpu / 1e9, host * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
@@ -151,7 +152,8 @@ def invert(options: argparse.Namespace, ranks: ddp.Ranks) -> list[float]:
     with ddp.united():
         if batches:  # a rank may have no shots
             plan = numbawave.plan(numbawave.scalar, v, **call(batches[0]))
-            planned = (plan.memory.device_bytes / 1e9, plan.memory.host_bytes / 1e9)
+            taken = plan.memory.without_results()  # `epoch` keeps the records alone
+            planned = (taken.device_bytes / 1e9, taken.host_bytes / 1e9)
     ddp.agree(plan and plan.info)  # on time step, layers and levers, before any rank propagates
     if ranks.first:
         print(plan.summary() if plan else "no shots on the first rank", end="\n\n")
@@ -160,16 +162,20 @@ def invert(options: argparse.Namespace, ranks: ddp.Ranks) -> list[float]:
         observed = [numbawave.scalar(true, **call(batch)).receiver_amplitudes for batch in batches]
     squares = [records.double().square().sum().cpu() for records in observed]
     energy = float(ddp.sum_over_ranks(torch.stack([torch.zeros(()).double(), *squares]).sum()))
-    before, losses, changes = memory(device)[1], [], {"true - start": true - start}
+    losses, changes = [], {"true - start": true - start}
+    before = memory(device, peak=False)
     for number in range(1, options.epochs + 1):
         began = time.perf_counter()
         losses.append(epoch(v, call, observed, batches) / energy)
         descend(v)
-        seconds, (gpu, host) = time.perf_counter() - began, memory(device)
+        seconds = time.perf_counter() - began
         changes[f"update, {number} epoch{'s'[: number - 1]}"] = v.detach() - start
-        took = f"GPU peak {gpu:.2f} GB (planned {planned[0]:.2f}), " if gpu else ""
-        took += f"RSS {host:.2f} GB, {before:.2f} of it before the epochs (planned beyond that {planned[1]:.2f})"
-        lines = gathered(f"  rank {ranks.rank}, {len(shots)} shots on {device}: {took}")
+        words = [
+            f"{what} {most:.2f} GB, {there:.2f} of it before the epochs (planned beyond that {more:.2f})"
+            for what, most, there, more in zip(("GPU peak", "RSS"), memory(device), before, planned, strict=True)
+            if most
+        ]
+        lines = gathered(f"  rank {ranks.rank}, {len(shots)} shots on {device}: {', '.join(words)}")
         if ranks.first:
             print(f"epoch {number}: loss {losses[-1]:.9e} of the data's energy, {seconds:.2f} s", *lines, sep="\n")
     if ranks.first:

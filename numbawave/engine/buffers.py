@@ -40,7 +40,7 @@ def _of_all(run: Any, keep: bool) -> Iterator[Buffer]:
     real = run.dtype.name
     for _, field, array in run.state_names():
         shape = (run.shots, *run.setup.field_shape(run.grid, field))
-        yield Buffer(f"all.{array}", shape, real)
+        yield Buffer(f"all.{array}", shape, real, result=True)
         if run.back and run.to_start:
             yield Buffer(f"all.adjoint_{array}", shape, real, first=BACKWARD)
     for record in run.setup.forward.records:
@@ -56,7 +56,7 @@ def _of_batch(run: Any, keep: bool) -> Iterator[Buffer]:
     part = part_of(run, 0)[1]
     for buffer in declare(part, keep):
         if not buffer.given:
-            yield replace(buffer, last=FORWARD) if buffer.first == FORWARD else buffer
+            yield replace(buffer, last=FORWARD, result=False) if buffer.first == FORWARD else buffer
     for source in run.setup.forward.sources:
         yield Buffer(f"batch.amplitude_{source.name}", _traces(part, f"cells_{source.name}"), run.dtype.name)
 
@@ -79,7 +79,8 @@ def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
     )  # else steps are made again in a second backward pass only, if there is one
     lent = shared_arrays(run) if keep else {}
     for name, shape in field_shapes(run, run.setup.forward):
-        yield Buffer(f"forward.{name}", shape, real, last=BACKWARD if name in results else FORWARD)
+        last = BACKWARD if name in results else FORWARD
+        yield Buffer(f"forward.{name}", shape, real, last=last, result=name in results)
         if keep and name not in lent:
             yield Buffer(f"again.{name}", shape, real, first=BACKWARD, copies=again)
     for record in run.setup.forward.records:

@@ -39,6 +39,8 @@ class Buffer:
         How many there are at once, at most.
     given : bool
         Whether it is the caller's: counted, not allocated.
+    result : bool
+        Whether it goes to the caller, who may let it go before the backward pass, which does not need it.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Buffer:
     last: Moment = Moment.BACKWARD
     copies: int = 1
     given: bool = False
+    result: bool = False
 
     @property
     def bytes(self) -> int:

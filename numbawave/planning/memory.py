@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from numbawave.planning.ledger import Ledger, Moment
 
@@ -36,6 +36,11 @@ class Memory:
         device = buffers.peak("device") if on_device else buffers.peak()
         host = buffers.peak("host", "pinned") if on_device else buffers.peak("device", "host", "pinned")
         return cls(*device, *host, *buffers.peak("disk"), buffers)
+
+    def without_results(self) -> Memory:
+        """The same for a caller who keeps the receivers' records alone, and lets the other results go at once."""
+        buffers = (replace(buffer, last=Moment.FORWARD) if buffer.result else buffer for buffer in self.buffers)
+        return Memory.of(Ledger(buffers), on_device=self.device_bytes > 0)
 
 
 def table(buffers: Ledger, device_bytes: int) -> list[str]:

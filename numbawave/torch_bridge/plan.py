@@ -76,7 +76,9 @@ class Plan:
         ]
         for place in ("device", "host", "disk"):
             most, moment = getattr(memory, f"{place}_bytes"), getattr(memory, f"{place}_moment")
-            lines += [f"{place}: {most / 1e6:.3f} MB at most, {moment.name.lower()}"] if most else []
+            least = getattr(memory.without_results(), f"{place}_bytes")
+            alone = f"; {least / 1e6:.3f} if of the results only records are kept" if least < most else ""
+            lines += [f"{place}: {most / 1e6:.3f} MB at most, {moment.name.lower()}{alone}"] if most else []
         if seconds or "seconds" in vars(self):
             lines += [f"expected: {self.seconds}, compilation not included"]
         if self.candidates:

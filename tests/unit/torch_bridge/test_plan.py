@@ -238,10 +238,25 @@ def test_on_a_gpu_the_plan_is_what_the_call_takes(backend: str) -> None:
     assert plan.memory.host_bytes > 0
 
 
+@pytest.mark.parametrize("shot_batch", [None, 1])
+def test_results_that_are_let_go_are_not_held_on_the_way_back(shot_batch: int | None) -> None:
+    call = wanting(small(shot_batch=shot_batch), True)
+    memory, out = numbawave.plan("scalar", **call).memory, numbawave.scalar(**call)
+    held = [x for x in out if isinstance(x, torch.Tensor) and x is not out.receiver_amplitudes]
+    held += out.auxiliary_state.tensors.values()
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in held}
+    less = memory.without_results()
+    back, there = (each.buffers.bytes("device", Moment.BACKWARD) for each in (less, memory))
+    assert there - back == sum(b.bytes for b in memory.buffers if b.result)
+    assert less.host_bytes == max(back, memory.buffers.bytes("device", Moment.FORWARD))
+    assert sum(b.bytes for b in memory.buffers if b.result) == sum(storages.values())
+
+
 def test_the_summary_shows_the_peaks_and_the_table() -> None:
     plan = numbawave.plan("scalar", **wanting(small(nt=4000, storage_mode="disk"), True))
     memory, lines = plan.memory, plan.summary().splitlines()
-    assert f"host: {memory.host_bytes / 1e6:.3f} MB at most, {memory.host_moment.name.lower()}" in lines
+    alone = f"{memory.without_results().host_bytes / 1e6:.3f} if of the results only records are kept"
+    assert f"host: {memory.host_bytes / 1e6:.3f} MB at most, {memory.host_moment.name.lower()}; {alone}" in lines
     assert f"disk: {memory.disk_bytes / 1e6:.3f} MB at most, {memory.disk_moment.name.lower()}" in lines
     assert memory.disk_bytes > 1e6
     assert not [line for line in lines if line.startswith("device:")]
