@@ -1,9 +1,11 @@
 """Kernels of a printed module compiled side by side: by this process and by workers, through Numba's cache on the disk.
 
 A worker is a Python of its own that never touches the device: it is told for which one to compile, so it takes no memory
-there. What it leaves undone, for whatever reason, this process compiles when it launches the kernel.
+there. What it leaves undone, for whatever reason, this process compiles when it launches the kernel. A worker stays for a
+moment, since the kernels of the way back are wanted soon after those of the way forward.
 """
 
+import atexit
 import gc
 import os
 import pickle
@@ -12,8 +14,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Timer
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from numbawave.backends import simulated
 from numbawave.backends.cuda import cuda
@@ -30,6 +33,9 @@ START = 4_500
 
 PATIENCE = 120.0
 """Seconds after which a worker is given up."""
+
+IDLE = 5.0
+"""Seconds after which a worker without a task ends."""
 
 
 def compile_kernels(module: ModuleType, launches: Sequence[Any]) -> None:
@@ -91,35 +97,79 @@ def _compiled(kernel: Any, given: tuple[Any, ...]) -> bool:
         return True
 
 
+class Worker:
+    """A process that compiles, as long as its tasks follow on each other."""
+
+    waiting: ClassVar[list["Worker"]] = []
+
+    def __init__(self) -> None:
+        self.surroundings = self._surroundings()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self.surroundings,
+        )
+
+    @staticmethod
+    def _surroundings() -> dict[str, str]:
+        # An empty list of devices: a worker that asked for one after all would fail rather than take its memory.
+        return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CUDA_VISIBLE_DEVICES": ""}
+
+    @classmethod
+    def at_hand(cls) -> "Worker":
+        """One that waits, or a new one."""
+        while cls.waiting:
+            worker = cls.waiting.pop()
+            if worker._process.poll() is None and worker.surroundings == cls._surroundings():
+                return worker
+            worker.end()
+        return cls()
+
+    def begin(self, path: Path, capability: Sequence[int], share: list[Job]) -> None:
+        """Let it compile its share."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(pickle.dumps((path, tuple(capability), share)))
+        self._process.stdin.flush()
+
+    def finish(self) -> None:
+        """Wait until it has; one that fails, or takes far too long, is no worker any more."""
+        assert self._process.stdout is not None
+        limit = Timer(PATIENCE, self._process.kill)
+        limit.start()
+        done = self._process.stdout.read(1)
+        limit.cancel()
+        if done:
+            self.waiting.append(self)
+        else:
+            self.end()
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@atexit.register
+def _end_all() -> None:
+    while Worker.waiting:
+        Worker.waiting.pop().end()
+
+
 @contextmanager
 def _working(path: Path, capability: Sequence[int], others: list[list[Job]]) -> Iterator[None]:
     """Workers, which are waited for in the end."""
-    workers: list[subprocess.Popen[bytes]] = []
-    # An empty list of devices: a worker that asked for one after all would fail rather than take its memory.
-    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "CUDA_VISIBLE_DEVICES": ""}
+    workers: list[Worker] = []
     for share in others:
         with suppress(OSError):
-            command = [sys.executable, "-P", "-m", __name__]
-            worker = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=os.environ | paths,
-            )
-            workers.append(worker)
-            assert worker.stdin is not None
-            with worker.stdin as pipe:
-                pipe.write(pickle.dumps((path, tuple(capability), share)))
+            workers.append(Worker.at_hand())
+            workers[-1].begin(path, capability, share)
     try:
         yield
     finally:
         for worker in workers:
-            try:
-                worker.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
+            worker.finish()
 
 
 def work(path: Path, capability: tuple[int, ...], jobs: Sequence[Job]) -> None:
@@ -149,5 +199,22 @@ def work(path: Path, capability: tuple[int, ...], jobs: Sequence[Job]) -> None:
         getattr(module, name).compile(given)
 
 
+def serve() -> None:
+    """A worker's life: a task from standard input, a byte to standard output once it is done, and so on."""
+    tasks, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr
+    while True:
+        end = Timer(IDLE, os._exit, (0,))
+        end.start()
+        try:
+            task = pickle.load(tasks)
+        except EOFError:
+            os._exit(0)
+        end.cancel()
+        work(*task)
+        answers.write(b".")
+        answers.flush()
+
+
 if __name__ == "__main__":
-    work(*pickle.load(sys.stdin.buffer))
+    serve()

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -47,13 +48,15 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     from numbawave.backends import cuda_compilation
 
     monkeypatch.setenv("NUMBAWAVE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cuda_compilation.Worker, "waiting", [])
     monkeypatch.setattr(cuda_compilation, "START", 1)
     monkeypatch.setattr(cuda_compilation, "_cores", lambda: 2)
-    return load("twins", f"{KERNELS}# {tmp_path}\n")
+    yield load("twins", f"{KERNELS}# {tmp_path}\n")
+    cuda_compilation._end_all()
 
 
 def launches(module: ModuleType) -> list[SimpleNamespace]:
@@ -78,6 +81,24 @@ def test_a_worker_leaves_on_the_disk_what_a_launch_then_loads(module: ModuleType
         assert sum(launch.kernel.stats.cache_hits.values()) == (launch not in here)
     device.compute_capability = (9, 0)
     assert not any(_compiled(launch.kernel, launch.types) for launch in wanted), "another device needs its own"
+
+
+def test_a_worker_stays_for_the_next_module_and_not_for_long(
+    module: ModuleType, device: SimpleNamespace, tmp_path: Path
+) -> None:
+    from numbawave.backends.cuda_compilation import Worker, _compiled, compile_kernels
+
+    compile_kernels(module, launches(module))
+    (worker,) = Worker.waiting
+    other = load("twins", f"{KERNELS}# others of {tmp_path}\n")
+    compile_kernels(other, launches(other))
+    assert Worker.waiting == [worker]
+    assert all(_compiled(launch.kernel, launch.types) for launch in launches(other))
+    assert worker._process.wait(60) == 0
+    third = load("twins", f"{KERNELS}# more of {tmp_path}\n")
+    compile_kernels(third, launches(third))
+    assert len(Worker.waiting) == 1
+    assert Worker.waiting != [worker]
 
 
 @pytest.mark.parametrize("fault", ["fails", "cannot start"])
