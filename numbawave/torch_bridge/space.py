@@ -117,7 +117,7 @@ class DeviceTensors:
 
     def upload(self, values: NDArray[Any]) -> torch.Tensor:
         """See ``Space``."""
-        there = torch.from_numpy(np.require(values, requirements="CW")).to(self.device)
+        there = torch.from_numpy(np.require(values, requirements=["C", "W"])).to(self.device)
         return there if values.dtype.kind in "iu" else there.to(self.dtype)
 
     def divide(self, values: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
