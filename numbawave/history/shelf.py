@@ -20,10 +20,10 @@ from numbawave.history.codecs.compression import Compression
 from numbawave.history.media import Medium
 
 COPIED_BYTES = 8 * 2**20
-"""About a thread's share of what is only copied: each costs some calls under the interpreter's lock, which all share."""
+"""A thread's share of what is only copied, at most: each costs some calls under the interpreter's lock, which all share."""
 
 COMPRESSED_BYTES = 4 * 2**20
-"""About a thread's share of what is compressed."""
+"""A thread's share of what is compressed, at most."""
 
 FEW_BYTES = 2**20
 """So little is not worth another thread."""
@@ -187,7 +187,7 @@ class Shelf:
 
 
 def pieces(array: Piece, pressed: bool = False) -> list[Piece]:
-    """A flat array, cut into what a thread takes at a time: equal pieces, but for the last."""
+    """A flat array, cut into what a thread takes at a time: pieces as equal as can be."""
     share = COMPRESSED_BYTES if pressed else COPIED_BYTES
-    size = -(-array.size // max(1, round(array.nbytes / share)))
+    size = -(-array.size // max(1, -(-array.nbytes // share)))
     return [array[start : start + size] for start in range(0, array.size, size)] if size else []
