@@ -55,8 +55,11 @@ class Buffer:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all copies."""
-        return prod(self.shape) * np.dtype(self.dtype).itemsize * self.copies
+        """Bytes of all copies; pinned memory comes in powers of two, as PyTorch gives it."""
+        each = prod(self.shape) * np.dtype(self.dtype).itemsize
+        if self.place == "pinned" and each:
+            each = 1 << (each - 1).bit_length()
+        return each * self.copies
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -208,7 +208,7 @@ def test_peaks_are_the_ledgers_by_what_a_place_is() -> None:
         [
             Buffer("field", (10,), "float64", last=Moment.FORWARD),
             Buffer("gradient", (6,), "float64", first=Moment.BACKWARD),
-            Buffer("staged", (4,), "float64", "pinned", first=Moment.BACKWARD),
+            Buffer("staged", (3,), "float64", "pinned", first=Moment.BACKWARD),  # 24 bytes, of which PyTorch makes 32
             Buffer("states", (3,), "float64", "host"),
             Buffer("history", (5,), "float64", "disk", first=Moment.BETWEEN),
         ]
