@@ -8,6 +8,7 @@ budgets are parts of what the call takes with no lever pulled, and the bytes are
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,9 +69,9 @@ def tried(arguments: dict[str, Any], levers: dict[str, Any], words: str, planned
     return Tried(words, found.gpu or planned, found.seconds)
 
 
-def compare(case: Case, device: str, within: float) -> list[Found]:
+def compare(case: Case, device: str, within: float) -> Iterator[Found]:
     """What is found for each budget; a way that several allow is run once."""
-    arguments, known, found = case.arguments(device), dict[str, Tried](), []
+    arguments, known = case.arguments(device), dict[str, Tried]()
     place = "device" if device == "cuda" else "host"
     for size in budgets(case, device):
         budget = budget_of(size, device)
@@ -88,8 +89,7 @@ def compare(case: Case, device: str, within: float) -> list[Found]:
         chosen = tried(arguments, {"memory": budget}, fitting[0].words, fitting[0].memory[place])
         if device == "cuda":
             limit(torch.cuda.get_device_properties(0).total_memory)
-        found.append(Found(size, chosen, expected, [known[each.words] for each in near]))
-    return found
+        yield Found(size, chosen, expected, [known[each.words] for each in near])
 
 
 def table(found: list[Found]) -> str:
@@ -110,10 +110,12 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="a file for the table as well")
     options = parser.parse_args(words)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    text = table(compare(LARGE if device == "cuda" else SMALL, device, options.within))
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    print(text)
+    found: list[Found] = []
+    for each in compare(LARGE if device == "cuda" else SMALL, device, options.within):
+        found.append(each)
+        if options.output:  # whole after every budget: a long run may be stopped
+            options.output.write_text(table(found), encoding="utf-8")
+    print(table(found))
 
 
 if __name__ == "__main__":
