@@ -138,8 +138,10 @@ class Worker:
         assert self._process.stdout is not None
         limit = Timer(PATIENCE, self._process.kill)
         limit.start()
-        done = self._process.stdout.read(1)
-        limit.cancel()
+        try:
+            done = self._process.stdout.read(1)
+        finally:
+            limit.cancel()  # else it would keep an interrupted program from ending
         if done:
             self.waiting.append(self)
         else:

@@ -72,7 +72,7 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
     counts = _steps(run, run.setup.forward, run.grid, steps)._replace(parts=len(plain))
     yield Leg("forward", counts, states=states * state_bytes(run))
     steps = sum(a.last - a.first for a in kept)
-    slots = sum(-(-a.last // run.stride) - -(-a.first // run.stride) for a in kept)
+    slots = sum(run.slots_of.number(a.first, a.last) for a in kept)
     values = 0 if run.solved else slots * run.slots_of.size
     counts = _steps(run, run.setup.forward, run.grid, steps)._replace(values=values, parts=_parts(run, kept))
     if run.undo is None:
@@ -84,9 +84,8 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
 def _parts(run: Any, actions: Iterable[Action]) -> int:
     """The parts of all segments whose history is kept."""
     slots, on_device = run.slots_of if run.undo is None else run.ring_of, run.space.device is not None
-    ends = ((a.first, a.last) for a in actions if isinstance(a, Forward) and a.keep)
-    numbers = (-(-last // slots.stride) - -(-first // slots.stride) for first, last in ends)
-    return sum(run.storage.parts(slots, number, on_device) for number in numbers)
+    kept = (action for action in actions if isinstance(action, Forward) and action.keep)
+    return sum(run.storage.parts(slots, action.first, action.last, on_device) for action in kept)
 
 
 def _steps(run: Any, program: Any, grid: Any, steps: int) -> Counts:

@@ -56,6 +56,10 @@ class Slots:
         """Bytes of a slot."""
         return self.size * np.dtype(self.real).itemsize
 
+    def number(self, first: int, last: int) -> int:
+        """Slots of steps ``first`` to ``last - 1``."""
+        return -(-last // self.stride) - -(-first // self.stride)
+
     def view(self, ring: Any, part: Part) -> Any:
         """A part's values in the ring, flat."""
         start = part.slot % ring.shape[0] * self.size

@@ -17,7 +17,7 @@ from numbawave.history.base import Make, Need, Slots, Store, Whole
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.coded import Coded
 from numbawave.history.media import File, Rooms
-from numbawave.history.parts import slots_a_part
+from numbawave.history.parts import parts, slots_a_part
 from numbawave.history.shelf import Shelf
 from numbawave.history.states import States
 from numbawave.history.streamed import Streamed, slots_moved
@@ -76,12 +76,12 @@ class Storage:
             size = slots.most * coded_bytes(self.compression, slots.size, slots.real)
             yield Need("history.shelf", (size,), "uint8", "disk" if self.mode == "disk" else "host")
 
-    def parts(self, slots: Slots, number: int, on_device: bool) -> int:
-        """In how many parts so many slots of a segment are written, and read."""
+    def parts(self, slots: Slots, first: int, last: int, on_device: bool) -> int:
+        """In how many parts the history of steps ``first`` to ``last - 1``, a segment's, is written, and read."""
         if self._whole(on_device):
             return 1
         each = slots_a_part(slots.bytes, slots.most) if self.mode == "device" else slots_moved(slots)
-        return -(-number // each)
+        return sum(1 for _ in parts(first, last, each, slots.stride))
 
     def store(self, slots: Slots, space: Any, backend: Backend, make: Make) -> Store:
         """The store of a run.

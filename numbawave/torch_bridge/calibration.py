@@ -188,7 +188,7 @@ class Calibration:
             return marks[1] - marks[0], marks[2] - marks[1]
 
         seconds = _shortest(both) if not store_of(trial).lasts else (0.0, 0.0)
-        parts = trial.storage.parts(slots, steps, trial.space.device is not None)
+        parts = trial.storage.parts(slots, 0, steps, trial.space.device is not None)
         return Moved(trial, steps * slots.bytes, parts, seconds)
 
     def _states(self, run: Run) -> float:

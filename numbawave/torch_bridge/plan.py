@@ -68,6 +68,7 @@ class Plan:
         str
         """
         info, memory = self.info, self.memory
+        records_alone = memory.without_results()
         kept = f"{info.history_bytes / 1e6:.3f} MB of history={info.history!r}" if info.history_bytes else "no history"
         lines = [
             f"{info.equation} in {info.ndim}-D, shots: {info.shots}, {info.dtype}, backend {info.backend} on {info.device}",
@@ -76,7 +77,7 @@ class Plan:
         ]
         for place in ("device", "host", "disk"):
             most, moment = getattr(memory, f"{place}_bytes"), getattr(memory, f"{place}_moment")
-            least = getattr(memory.without_results(), f"{place}_bytes")
+            least = getattr(records_alone, f"{place}_bytes")
             alone = f"; {least / 1e6:.3f} if of the results only records are kept" if least < most else ""
             lines += [f"{place}: {most / 1e6:.3f} MB at most, {moment.name.lower()}{alone}"] if most else []
         if seconds or "seconds" in vars(self):

@@ -14,7 +14,7 @@ cuda = pytest.importorskip("numba.cuda")
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 CASES = [(equation, ndim, direction) for equation in UPDATES for ndim in (2, 3) for direction in ("forward", "adjoint")]
 INTEGERS = {"stride": "int64", "slots": "int64", "rings": "int64"}
-SCALARS = r"shots|cells|channels|past|(model|shot|gradient)_step|(slot|channel|ring)_size|ring_start_\d|n[zyx]|[zyx]_\w+"
+SCALARS = r"shots|cells|past|(model|shot|gradient)_step|(slot|channel|ring)_size|ring_start_\d|n[zyx]|[zyx]_\w+"
 USE = {"forward": frozenset({"kept", "some", "boxed"})}
 USE |= {"adjoint": USE["forward"], "reverse": USE["forward"] | {"solved"}, "ring": frozenset({"ring", "solved"})}
 """How kernels of a direction touch history; "ring" is forward, too, where a ring is kept in its stead."""
@@ -39,9 +39,7 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
     found: list[object] = []
     for name in function.__code__.co_varnames[: function.__code__.co_argcount]:
         points = re.match(r"(clock|first_|order_|(model_|past_)?(cells|receivers|around)_)", name)
-        scalar = re.fullmatch(
-            r"shots|cells|channels|past|(model|shot|gradient)_step|n[zyx]|[zyx]_\w+|ring_s\w+|(slot|channel)_size", name
-        )
+        scalar = re.fullmatch(SCALARS, name)
         kind = getattr(types, INTEGERS.get(name, "int64" if points else "uint64" if scalar else real))
         found.append(kind if scalar or name in INTEGERS or name.startswith("per_") else kind[::1])
     return tuple(found)

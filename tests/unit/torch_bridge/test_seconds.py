@@ -68,15 +68,16 @@ def test_steps_that_are_made_again_are_counted(levers: dict[str, Any], region: s
     assert forward_parts == len(actions) + (region == "reconstruct") * len(kept)
 
 
+@pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize(("mode", "coding"), [("device", "int8"), ("disk", False), ("disk", "bf16")])
-def test_parts_are_those_that_a_store_makes(mode: str, coding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_those_that_a_store_makes(first: int, mode: str, coding: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PART_BYTES", 1)
     run = prepared(checkpoint_segments=3, storage_mode=mode, storage_compression=coding).run
     run.ledger, seen = declare(run, keep=True), list[tuple[int, int]]()
     store = store_of(run)
-    store.write(0, run.slots, lambda first, last: seen.append((first, last)))
+    store.write(first, first + run.slots, lambda *ends: seen.append(ends))
     store.close()
-    assert run.storage.parts(run.slots_of, run.slots, on_device=False) == len(seen) > 1
+    assert run.storage.parts(run.slots_of, first, first + run.slots, on_device=False) == len(seen) > 1
 
 
 def test_without_a_gradient_nothing_goes_back() -> None:
