@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from numbawave.backends.cuda import LOADED, Converted, address, cuda, device_view, on, stream_of
-from numbawave.codegen.coding import BLOCK, ROWS, WORDS, cuda_text
+from numbawave.backends import simulated
+from numbawave.backends.cuda import LOADED, Converted, address, cuda, device_view, on, quiet, stream_of
+from numbawave.codegen.coding import BLOCK, LANES, ROWS, WORDS, cuda_text
 from numbawave.codegen.module_cache import load, one_process
+
+if not simulated():
+    from numbawave.backends.cuda_graph import graph_of
 
 MOST_BLOCKS = 1 << 14
 """Of threads in one launch, each of which takes its turn again where there is more work."""
 
 THREADS = 256
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A quantiser of a module with its arrays."""
+
+    module: ModuleType
+    title: str
+    blocks: int
+    threads: tuple[int, ...]
+    arrays: list[Any]
+
+    def __call__(self, stream: Any) -> None:
+        getattr(self.module, self.title)[self.blocks, self.threads, stream](*self.arrays)
 
 
 class CudaCoder:
@@ -31,42 +50,60 @@ class CudaCoder:
 
     def __init__(self, space: Any) -> None:
         self.space = space
-        self._known: dict[tuple[Any, ...], list[Any]] = {}
+        self._known: dict[tuple[Any, ...], _Launch] = {}
+        self._graphs: dict[tuple[Any, ...], Any] = {}
 
     def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
         """See ``Coder``."""
-        self._launch(f"encode_{coding}", values, [values, codes] if coding == "bf16" else [values, codes, scales])
+        self._run(f"encode_{coding}", values, [values, codes] if coding == "bf16" else [values, codes, scales])
 
     def decode(self, codes: Any, coding: str, scales: Any, values: Any) -> None:
         """See ``Coder``."""
-        self._launch(f"decode_{coding}", values, [codes, values] if coding == "bf16" else [codes, scales, values])
+        self._run(f"decode_{coding}", values, [codes, values] if coding == "bf16" else [codes, scales, values])
 
     def close(self) -> None:
         """See ``Coder``."""
         self._known.clear()
+        self._graphs.clear()
 
-    def _launch(self, title: str, values: Any, arrays: list[Any]) -> None:
-        size, real = values.shape[0], str(values.dtype).removeprefix("torch.")
-        if not size:
+    def _run(self, title: str, values: Any, arrays: list[Any]) -> None:
+        """Launch a quantiser; where it has done the same before, its graph, which takes much less time."""
+        if not values.shape[0]:
             return
-        key = title, size, *map(address, arrays)
-        if key not in self._known:
-            self._known[key] = [
-                device_view(array)
-                if title.endswith("int8")
-                else _words(array, WORDS[real] if array is values else "uint16")
-                for array in arrays
-            ]
-        module, threads = _module(real), (BLOCK, ROWS) if title == "encode_int8" else (THREADS,)
-        kernel, device, stream = getattr(module, title), self.space.device, stream_of(self.space)
+        key, device, stream = (title, *map(_mark, arrays)), self.space.device, stream_of(self.space)
         with on(device):
-            queue = kernel[min(-(-size // prod(threads)), MOST_BLOCKS), threads, stream]
-            if (name := f"{module.__name__}.{title}", device) in LOADED:
-                queue(*self._known[key])
-            else:
-                with one_process(module):
-                    queue(*self._known[key])
-                LOADED.add((name, device))
+            if key not in self._known or device is None:
+                self._known[key] = _bound(title, values, arrays)
+                _launched(self._known[key], device, stream)
+                return
+            if key not in self._graphs:
+                with quiet():
+                    self._graphs[key] = graph_of(cuda, device, [self._known[key]], key)
+            self._graphs[key].launch(1, stream)
+
+
+def _launched(launch: _Launch, device: int | None, stream: Any) -> None:
+    """Launch what may have to be compiled first."""
+    name = f"{launch.module.__name__}.{launch.title}", device
+    with quiet(), nullcontext() if name in LOADED else one_process(launch.module):
+        launch(stream)
+    LOADED.add(name)
+
+
+def _bound(title: str, values: Any, arrays: list[Any]) -> _Launch:
+    real = str(values.dtype).removeprefix("torch.")
+    module, size = _module(real), values.shape[0]
+    if title.endswith("int8"):
+        given = [device_view(array) for array in arrays]
+    else:
+        given = [_words(array, WORDS[real] if array is values else "uint16") for array in arrays]
+    threads, each = ((LANES, ROWS), ROWS * BLOCK) if title == "encode_int8" else ((THREADS,), THREADS)
+    return _Launch(module, title, min(-(-size // each), MOST_BLOCKS), threads, given)
+
+
+def _mark(array: Any) -> tuple[int, int, str]:
+    """What tells arrays apart."""
+    return address(array), array.shape[0], str(array.dtype)
 
 
 @lru_cache(maxsize=2)

@@ -78,14 +78,28 @@ def limited(registers: int) -> Callable[[Callable[..., Any]], Any]:
 @contextmanager
 def on(device: int | None) -> Iterator[None]:
     """Make a device current for this thread's CUDA calls, and leave what was current as it was."""
+    if device is None or _is_current(device):
+        yield
+    else:
+        with cuda.gpus[device]:
+            yield
+
+
+def _is_current(device: int) -> bool:
+    """Whether a device's primary context is this thread's; to ask takes less time than to change to it and back."""
+    from cuda.bindings import driver
+
+    status, context = driver.cuCtxGetCurrent()
+    return not status and int(context) == int(cuda.gpus[device].get_primary_context().handle)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Launch kernels without a package's warnings, which are the user's own kernels' affair."""
     with warnings.catch_warnings():
         for category in WARNINGS:
             warnings.simplefilter("ignore", category)
-        if device is None:
-            yield
-        else:
-            with cuda.gpus[device]:
-                yield
+        yield
 
 
 class Converted(cuda.In):  # type: ignore[name-defined]

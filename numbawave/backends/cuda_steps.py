@@ -10,7 +10,7 @@ import numpy as np
 
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
-from numbawave.backends.cuda import LOADED, address, cuda, device_view, on, stream_of
+from numbawave.backends.cuda import LOADED, address, cuda, device_view, on, quiet, stream_of
 from numbawave.backends.cuda_compilation import compile_kernels
 from numbawave.backends.cuda_layout import CudaLayout
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
@@ -171,7 +171,7 @@ class Steps:
                 self.halves = [self._step(names, 0), self._step(names, 1)]
             pair = [*self.halves[turn], *self.halves[1 - turn]]
             if (self.module.__name__, device) not in LOADED:
-                with one_process(self.module):
+                with quiet(), one_process(self.module):
                     compile_kernels(self.module, pair)
                     steps -= self._launch(pair, min(steps, 2), stream)
                 LOADED.add((self.module.__name__, device))
@@ -180,7 +180,8 @@ class Steps:
                     if times:
                         self._graph(turn, launches).launch(times, stream)
             else:
-                self._launch(pair, steps, stream)
+                with quiet():
+                    self._launch(pair, steps, stream)
             for name in self.copies if first == 0 else ():
                 self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
         exchange(self.program, self.arrays, last - first)
@@ -190,7 +191,8 @@ class Steps:
         key = turn, len(launches)
         if key not in self.graphs:
             marks = tuple(launch.mark for launch in launches)
-            self.graphs[key] = graph_of(cuda, self.run.space.device, launches, marks)
+            with quiet():
+                self.graphs[key] = graph_of(cuda, self.run.space.device, launches, marks)
         return self.graphs[key]
 
     def _turn(self) -> int:

@@ -16,8 +16,14 @@ from numbawave.codegen.layout import indent, module_head
 BLOCK = 64
 """Consecutive values that share a scale; the last block may be short."""
 
-ROWS = 4
+LANES = 16
+"""CUDA threads that code a block of values together."""
+
+ROWS = 16
 """Blocks of values that a block of CUDA threads codes at a time."""
+
+SHARE = range(BLOCK // LANES)
+"""Values of a block that one of these threads takes, ``LANES`` apart."""
 
 GRAIN = 64
 """Blocks of values that a thread of the CPU takes at a time."""
@@ -120,32 +126,36 @@ DECODE_INT8_CPU = [
 ]
 
 ENCODE_INT8_CUDA = [
-    f"tops = cuda.shared.array({ROWS * BLOCK}, real)",
+    f"tops = cuda.shared.array({ROWS * LANES}, real)",
     "lane, row = index(cuda.threadIdx.x), index(cuda.threadIdx.y)",
-    f"place = row * n{BLOCK} + lane",
+    f"place = row * n{LANES} + lane",
     "group = index(cuda.blockIdx.x)",
     f"while group * n{ROWS} < index(scales.size):",
     f"    block = group * n{ROWS} + row",
-    f"    i = block * n{BLOCK} + lane",
-    "    inside = i < index(values.size)",
-    "    size = abs(values[i]) if inside else ZERO",
-    "    tops[place] = size if size <= LARGEST else INFINITY  # of NaN, too",
+    *(f"    i{k} = block * n{BLOCK} + lane + n{k * LANES}" for k in SHARE),
+    *(f"    value{k} = values[i{k}] if i{k} < index(values.size) else ZERO" for k in SHARE),
+    *(f"    size{k} = abs(value{k}) if abs(value{k}) <= LARGEST else INFINITY  # of NaN, too" for k in SHARE),
+    f"    tops[place] = max({', '.join(f'size{k}' for k in SHARE)})",
     "    cuda.syncthreads()",
-    f"    half = n{BLOCK // 2}",
+    f"    half = n{LANES // 2}",
     "    while half > n0:",
     "        if lane < half and tops[place + half] > tops[place]:",
     "            tops[place] = tops[place + half]",
     "        cuda.syncthreads()",
     "        half >>= n1",
-    f"    largest = tops[row * n{BLOCK}]",
+    f"    largest = tops[row * n{LANES}]",
     *indent(SCALE),
-    "    if inside:",
-    "        if lane == n0:",
-    "            scales[block] = scale",
-    "        if ZERO < scale and scale <= LARGEST:",
-    f"            codes[i] = {CODE}",
-    "        else:",
-    "            codes[i] = np.int8(0)",
+    "    if lane == n0 and block < index(scales.size):",
+    "        scales[block] = scale",
+    "    codable = ZERO < scale and scale <= LARGEST",
+    *(
+        line
+        for k in SHARE
+        for line in (
+            f"    if i{k} < index(values.size):",
+            f"        codes[i{k}] = {CODE.replace('values[i]', f'value{k}')} if codable else np.int8(0)",
+        )
+    ),
     "    cuda.syncthreads()",
     "    group += index(cuda.gridDim.x)",
 ]
