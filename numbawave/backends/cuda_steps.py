@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ class Launch:
     @property
     def mark(self) -> tuple[Any, ...]:
         """All that tells this launch from others: two of one mark do the same."""
-        given = ((address(value), _size(value)) if _is_array(value) else value.item() for value in self.arguments)
+        given = ((address(value), _size(value)) if _is_array(value) else value for value in self.arguments)
         return self.kernel, self.shape.blocks, self.shape.threads, self.group, *given
 
     def _taken(self, value: Any) -> Any:
@@ -244,14 +245,16 @@ class Steps:
         return Shape((-(-count // 128), 1, 1), (128, 1), {})
 
     def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
-        arrays = {name: names[name] for name in _arguments(what) if name in names}
+        given, numbers = _arguments(what), shape.integers
+        arrays = {name: names[name] for name in given if name in names}
         places = {name: address(array) for name, array in arrays.items()}
-        values = self.values | shape.integers | arrays
+        values = tuple(arrays[n] if n in arrays else numbers[n] if n in numbers else self.values[n] for n in given)
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
-        return Launch(what, shape, tuple(values[name] for name in _arguments(what)), self.views, reads, writes, group)
+        return Launch(what, shape, values, self.views, reads, writes, group)
 
 
+@lru_cache(maxsize=1024)
 def _arguments(what: Any) -> tuple[str, ...]:
     function = getattr(what, "py_func", None) or what.fn
     return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])

@@ -1,6 +1,7 @@
 """How a region of the grid is cut into tiles, one a block of threads, and how points are shared out among threads."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from numbawave.codegen.region import Region, regions
 from numbawave.errors import InvalidValueError
+from numbawave.grid.domain import Axis
 
 LARGEST = 65_535
 """Blocks of a launch along the second and the third axis, at most."""
@@ -29,7 +31,7 @@ SHAPES: dict[tuple[int, str], tuple[int, ...]] = {
 
 def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
     """The regions of a program's grid."""
-    absorbing = frozenset().union(*(stage.slabs() for stage in program.stages))
+    absorbing = frozenset().union(*(stage.slabs for stage in program.stages))
     return regions(program.axes, absorbing, split)
 
 
@@ -65,11 +67,16 @@ def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
         If the grid has more cells along an axis than a launch can have blocks.
     """
     axes = run.grid.axes
+    return _shape(axes, tuple(run.setup.depth(program, axis.name) for axis in axes), region, groups)
+
+
+@lru_cache(maxsize=512)
+def _shape(axes: tuple[Axis, ...], depths: tuple[int, ...], region: Region, groups: int) -> Shape:
     tile = tile_of(region, len(axes))
     integers: dict[str, int] = {}
     tiles = []
-    for axis, size in zip(axes, tile, strict=True):
-        low, high = (min(end, axis.stop) for end in axis.slab(run.setup.depth(program, axis.name)))
+    for axis, depth, size in zip(axes, depths, tile, strict=True):
+        low, high = (min(end, axis.stop) for end in axis.slab(depth))
         outside = axis.stop - axis.first - (high - low)
         inside = any(axis.name in case for case in region.cases)
         plain = any(axis.name not in case for case in region.cases)

@@ -8,6 +8,7 @@ Abstracts, 2925-2929, doi:10.1190/1.3513453.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +99,10 @@ class Damping:
         values[axis.stop :] = 0.0
         return values
 
+    def profiles(self, wanted: tuple[Profile, ...], axes: tuple[Axis, ...], accuracy: int) -> NDArray[np.float64]:
+        """Several profiles as rows of one array, each with zeros behind its own values; not to be written to."""
+        return _rows(self, wanted, axes, accuracy)
+
     def _pair(self, axis: Axis, shift: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         # expm1 keeps b exact where dt is tiny; the outermost value is continued into the halo for db.
         at = np.arange(axis.size) + shift
@@ -114,3 +119,14 @@ class Damping:
         decay = np.expm1(-total * abs(self.dt))
         ratio = np.divide(sigma, total, out=np.zeros_like(total), where=total > 0)
         return np.where(inside, decay + 1.0, 0.0), np.where(inside, ratio * decay, 0.0)
+
+
+@lru_cache(maxsize=16)
+def _rows(damping: Damping, wanted: tuple[Profile, ...], axes: tuple[Axis, ...], accuracy: int) -> NDArray[np.float64]:
+    by_name = {axis.name: axis for axis in axes}
+    rows = np.zeros((len(wanted), max(axis.size for axis in axes)))
+    for row, profile in zip(rows, wanted, strict=True):
+        values = damping.profile(profile, by_name[profile.axis], accuracy)
+        row[: values.size] = values
+    rows.flags.writeable = False
+    return rows

@@ -61,7 +61,7 @@ def rows_function(
 
     inner: list[str] = _blocks("x_first", "x_last", LANES, rows(None))
     for axis in axes:
-        lines = rows(axis) if axis in stage.slabs() else ([], None)
+        lines = rows(axis) if axis in stage.slabs else ([], None)
         if any(lines):
             inner += _ends(axes, lines) if axis == "x" else _slab(axes, axis, lines)
     channels = [f"h{k} = kept + index({first_channel + k}) * shots * past" for k in range(len(kept))] if history else []
@@ -86,7 +86,7 @@ def row_arguments(names: Names, stage: Stage, history: bool) -> list[str]:
     """Names of a rows function's arguments, in order."""
     integers = ["first_row", "last_row", *(["kept"] if history else []), "shots", "cells", "model_step"]
     integers += history_integers(names.axes) if history else []
-    return [*integers, *names.arrays, *axis_integers(names.axes, stage.slabs()), *names.scalars]
+    return [*integers, *names.arrays, *axis_integers(names.axes, stage.slabs), *names.scalars]
 
 
 def history_integers(axes: tuple[str, ...]) -> list[str]:

@@ -159,7 +159,7 @@ def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: fr
     """Lines at a point: the passes that its case needs, one after another, and the stores."""
     lines: list[str] = []
     stores: dict[str, Store] = {}
-    for axis in (None, *(axis for axis in names.axes if axis in case & stage.slabs())):
+    for axis in (None, *(axis for axis in names.axes if axis in case & stage.slabs)):
         done = sweep(names, stage, axis, kept, "keep" in use, "image" in use)
         lines += done.lines
         for store in (_copied(store) for store in done.stores):

@@ -181,7 +181,7 @@ class _Page:
 
     def __post_init__(self) -> None:
         self.names = Names(self.program.axes, self.accuracy, self.constants)
-        self.absorbing = frozenset().union(*(stage.slabs() for stage in self.program.stages))
+        self.absorbing = frozenset().union(*(stage.slabs for stage in self.program.stages))
 
     def points(self, task: points.Task) -> None:
         """Lines at each of some cells: by the threads of a sweep where one kernel does that, else by a kernel for them."""

@@ -285,10 +285,9 @@ class Run:
 
     def _common(self, parameters: Given, amplitudes: Given) -> Arrays:
         arrays = dict(parameters) | self.cells | {f"amplitude_{name}": value for name, value in amplitudes.items()}
-        for profile in self.setup.forward.profiles:
-            axis = next(a for a in self.grid.axes if a.name == profile.axis)
-            arrays[profile.name] = self.space.upload(self.damping.profile(profile, axis, self.setup.accuracy))
-        return arrays
+        sizes, profiles = {axis.name: axis.size for axis in self.grid.axes}, self.setup.forward.profiles
+        rows = self.space.upload(self.damping.profiles(profiles, self.grid.axes, self.setup.accuracy))
+        return arrays | {p.name: rows[k, : sizes[p.axis]] for k, p in enumerate(profiles)}
 
     def _buffers(self, group: str, arrays: Arrays, program: Program, lent: Container[str] = ()) -> None:
         """The arrays of a program's fields that are neither there, as parts of the state, nor lent."""

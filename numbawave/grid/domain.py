@@ -171,9 +171,16 @@ class Domain:
         ends = [slice(axis.first, low), slice(high - moved, axis.last - moved)] if moved else [whole[position]]
         return [(*whole[:position], end, *whole[position + 1 :]) for end in ends]
 
+    @cached_property
+    def _slab_shapes(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        return {}
+
     def slab_shape(self, name: str, depth: int) -> tuple[int, ...]:
         """Shape of a memory variable that lives in the slabs of one axis."""
-        return tuple(axis.slab_size(depth) if axis.name == name else axis.size for axis in self.axes)
+        known = self._slab_shapes
+        if (name, depth) not in known:
+            known[name, depth] = tuple(axis.slab_size(depth) if axis.name == name else axis.size for axis in self.axes)
+        return known[name, depth]
 
 
 def domain(

@@ -82,6 +82,7 @@ class Stage:
         reads = (f.field for form in self.forms for f in walk(form) if isinstance(f, Read))
         return tuple(dict.fromkeys([*(a.field for a in self.assignments), *reads]))
 
+    @cached_property
     def slabs(self) -> frozenset[str]:
         """The axes whose slabs need a pass of their own."""
         return frozenset().union(*(slabs(form) for form in self.forms))
@@ -106,7 +107,7 @@ class Stage:
         return frozenset(a.field.name for a in self.assignments if a.field.levels == 2 or self._read_late(a.field))
 
     def _read_late(self, field: Field) -> bool:
-        late = self.slabs() - {field.slab}
+        late = self.slabs - {field.slab}
         return any(
             reach(form, field) > 0 or any(reach(part(form, axis), field) >= 0 for axis in late) for form in self.forms
         )
