@@ -16,8 +16,8 @@ from numbawave.backends.cuda_compilation import compile_kernels
 from numbawave.backends.cuda_layout import CudaLayout
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
 from numbawave.codegen.module_cache import load, one_process
-from numbawave.codegen.region import Region
-from numbawave.codegen.step_cuda import source
+from numbawave.codegen.region import COORDINATE
+from numbawave.codegen.step_cuda import Manner, source
 
 if not simulated():
     from numbawave.backends.cuda_graph import graph_of
@@ -43,10 +43,16 @@ class Cuda(CudaLayout):
         # Cells of a ring are all different, and many: sorting them would take longer than some runs.
         points = (cells for name, cells in run.cells.items() if "around_" not in name)
         shared = any(np.unique(cells).size < cells.size for cells in points)
-        text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name, split, shared)
+        # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
+        copied = history and direction == "adjoint" and not run.batched
+        groups = max(1, self.copies(run)) if copied else run.shots
+        shapes = {region.name: launch_shape(run, program, region, groups) for region in regions_of(run, program, split)}
+        looped = any(shape.integers["shot_step"] < run.shots for shape in shapes.values())
+        ticker = [name for name, shape in shapes.items() if all(shape.blocks)][-1]
+        manner = Manner(split, shared, looped, ticker)
+        text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name, manner)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
-        regions = {region.name: region for region in regions_of(run, program, split)}
-        return Steps(run, program, module, regions, arrays, direction, history).advance
+        return Steps(run, program, module, shapes, arrays, direction, history).advance
 
     def coder(self, space: Any) -> Coder:
         """See ``Backend``."""
@@ -120,7 +126,8 @@ class Steps:
     program : Program
     module : module
         Kernels, and ``STEP``: what a step launches.
-    regions : dict of str to Region
+    shapes : dict of str to Shape
+        By region.
     arrays : dict of str to array
     direction : Direction
     history : bool
@@ -131,26 +138,24 @@ class Steps:
         run: Any,
         program: Any,
         module: Any,
-        regions: dict[str, Region],
+        shapes: dict[str, Shape],
         arrays: dict[str, Any],
         direction: Direction,
         history: bool,
     ) -> None:
-        self.run, self.program, self.module, self.arrays = run, program, module, arrays
+        self.run, self.program, self.module, self.shapes, self.arrays = run, program, module, shapes, arrays
         self.sign = 1 if direction == "forward" else -1
         self.values = grid_values(run, program)
+        self.values |= {name: np.uint32(value) for name, value in self.values.items() if COORDINATE.fullmatch(name)}
         self.values["stride"] = np.int64(run.stride)
         self.slots = arrays["history"].shape[0] if history and "history" in arrays else 1
         self.values["slots"] = np.int64(self.slots)
         self.values["rings"] = np.int64(arrays["ring"].shape[0] if "ring" in arrays else 1)
-        # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
-        shared = history and direction == "adjoint" and not run.batched
-        copies = run.backend.copies(run) if shared else 0
-        groups = max(1, copies) if shared else run.shots
-        self.values["gradient_step"] = np.uint64(run.grid.cells if shared else 0)
+        copied = history and direction == "adjoint" and not run.batched
+        copies = run.backend.copies(run) if copied else 0
+        self.values["gradient_step"] = np.uint64(run.grid.cells if copied else 0)
         names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
         self.copies = {name: run.make(f"back.copies_{name}") for name in names} if copies else {}
-        self.shapes = {name: launch_shape(run, program, region, groups) for name, region in regions.items()}
         self.tables = self._tables()
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
         self.views: dict[int, Any] = {}

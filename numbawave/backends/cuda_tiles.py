@@ -47,7 +47,7 @@ class Shape:
 
     blocks: tuple[int, int, int]
     threads: tuple[int, int]
-    integers: dict[str, np.uint64]
+    integers: dict[str, np.uint32]
 
 
 def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
@@ -95,7 +95,7 @@ def _shape(axes: tuple[Axis, ...], depths: tuple[int, ...], region: Region, grou
     integers |= {f"{slow}_tiles": planes, f"{slow}_planes": tile[0], "shot_step": shots}
     blocks = (tiles[-1], tiles[-2] if len(tiles) > 1 else 1, planes * shots)
     threads = (tile[-1], 1 if len(tile) - region.march < 2 else tile[-2])
-    return Shape(blocks, threads, {name: np.uint64(value) for name, value in integers.items()})
+    return Shape(blocks, threads, {name: np.uint32(value) for name, value in integers.items()})
 
 
 def shares(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

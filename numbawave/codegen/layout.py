@@ -23,6 +23,7 @@ def module_head(title: str, imports: str, real: str, constants: Mapping[str, flo
     """The docstring of a printed module, its imports, its constants and the integers ``n1, n2 ...`` of its code."""
     integers = sorted(set(re.findall(r"\bn\d+\b", code)), key=lambda n: int(n[1:]))
     lines = [f'"""{title}"""', "", "import numpy as np", "", imports, "", f"real = np.{real}", "index = np.uint64"]
+    lines += ["coordinate = np.uint32"] if "coordinate(" in code else []
     lines += [f"{constant} = real({value!r})" for constant, value in sorted(constants.items())]
     return "\n".join([*lines, *(f"{n} = index({n[1:]})" for n in integers)]) + "\n"
 

@@ -42,8 +42,8 @@ def points_kernel(title: str, names: Names, task: Task, shared: bool) -> str:
     return "\n".join([f"@kernel\ndef {title}({', '.join(given)}):", *indent(body)])
 
 
-def spots(names: Names, stage: Stage, tasks: Sequence[Task]) -> list[str]:
-    """What the thread that owns a cell does at the points in it, for every shot of its own.
+def spots(names: Names, stage: Stage, tasks: Sequence[Task], looped: bool) -> list[str]:
+    """What the thread that owns a cell does at the points in it, for its shot or for every one of its shots.
 
     A word of ``spots`` has a bit for each of 32 cells, and above these the number of cells with points before them.
     """
@@ -53,26 +53,22 @@ def spots(names: Names, stage: Stage, tasks: Sequence[Task]) -> list[str]:
     text, cell = "\n".join(found), flat(names.axes, None, None)
     for name in re.findall(r"(\w+)(?:\[|\.size)", text):
         names.arrays |= {name: None} if name != "clock" else {}
-    return [
-        "spot = mine",
-        "while spot < shots:",
-        *indent(
-            [
-                f"i = spot * cells + {cell}",
-                f"word, bit = index({names.array('spots')}[i >> n5]), n1 << (i & n31)",
-                "if word & bit:",
-                *indent(
-                    [
-                        "row = (word >> n32) + index(cuda.popc(word & (bit - n1)))",
-                        *([f"m = spot * model_step + {cell}"] if "[m]" in text or "[g]" in text else []),
-                        *(["g = m + mine * gradient_step"] if "[g]" in text else []),
-                        *found,
-                    ]
-                ),
-                "spot += shot_step",
-            ]
-        ),
+    spot, mine = ("spot", "mine") if looped else ("shot", "shot")
+    at_points = [
+        "row = (word >> n32) + index(cuda.popc(word & (bit - n1)))",
+        *([f"m = {spot} * model_step + {cell}"] if "[m]" in text or "[g]" in text else []),
+        *([f"g = m + {mine} * gradient_step"] if "[g]" in text else []),
+        *found,
     ]
+    inner = [
+        f"i = {spot} * cells + {cell}",
+        f"word, bit = index({names.array('spots')}[i >> n5]), n1 << (i & n31)",
+        "if word & bit:",
+        *indent(at_points),
+    ]
+    if not looped:
+        return inner
+    return ["spot = mine", "while spot < shots:", *indent([*inner, "spot = coordinate(spot + shot_step)"])]
 
 
 def _at_cell(stage: Stage, task: Task) -> list[str]:

@@ -1,5 +1,6 @@
 """Regions of the grid on a CUDA device: which cells a kernel sweeps, and how a thread finds its own."""
 
+import re
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -25,6 +26,10 @@ class Region:
     cases: tuple[Case, ...]
     march: bool = False
 
+
+COORDINATE = re.compile(r"shots|shot_step|n[zyx]|[zyx]_\w+")
+"""Names of the integers that kernels take in 32 bits: numbers of cells along an axis, and of shots. With them a thread
+finds its cell in half of the instructions, and only the flat index, which may pass 2^32, has 64 bits."""
 
 MARCHING = {"interior"}
 """Regions where marching pays: elsewhere it takes registers that more threads need more."""
@@ -53,23 +58,24 @@ def place(axes: tuple[str, ...], region: Region) -> list[str]:
 
     Blocks lie along x, along the axis before it, and, by their third index, along z in 3-D and along shots.
     """
-    lines = ["shot = index(cuda.blockIdx.z)"]
+    lines = ["shot = coordinate(cuda.blockIdx.z)"]
     if len(axes) == 3:
         slow = axes[0]
-        lines = ["tile, shot = index(cuda.blockIdx.z), n0", f"if tile >= {slow}_tiles:"]
-        lines += [f"{INDENT}shot = tile // {slow}_tiles", f"{INDENT}tile -= shot * {slow}_tiles"]
+        lines = ["tile, shot = coordinate(cuda.blockIdx.z), coordinate(0)", f"if tile >= {slow}_tiles:"]
+        lines += [f"{INDENT}shot = coordinate(tile // {slow}_tiles)"]
+        lines += [f"{INDENT}tile = coordinate(tile - shot * {slow}_tiles)"]
     for axis, place in zip(reversed(axes), "xyz", strict=False):
         block, thread = f"index(cuda.blockIdx.{place})", f"index(cuda.threadIdx.{place})"
         at = "tile" if place == "z" else f"{block} * index(cuda.blockDim.{place}) + {thread}"
         if region.march and axis == axes[0]:
             start = "tile" if place == "z" else block
-            lines.append(f"{axis}_begin = {axis}_low + {start} * {axis}_planes")
-            lines.append(f"{axis}_end = min({axis}_begin + {axis}_planes, {axis}_high)")
+            lines.append(f"{axis}_begin = coordinate({axis}_low + {start} * {axis}_planes)")
+            lines.append(f"{axis}_end = coordinate(min({axis}_begin + {axis}_planes, {axis}_high))")
             continue
         first, last = ends_of(axis, region)
-        lines += [f"{axis} = {at} + {axis}_{first}"]
+        lines += [f"{axis} = coordinate({at} + {axis}_{first})"]
         if first == "first" and axis not in asked(axes, region):
-            lines += [f"if {axis} >= {axis}_low:", f"{INDENT}{axis} += {axis}_high - {axis}_low"]
+            lines += [f"if {axis} >= {axis}_low:", f"{INDENT}{axis} = coordinate({axis} + {axis}_high - {axis}_low)"]
         lines += [f"if {axis} >= {axis}_{last}:", f"{INDENT}return"]
     return [*lines, *(f"in_{axis} = {axis} < {axis}_low or {axis} >= {axis}_high" for axis in asked(axes, region))]
 
@@ -81,12 +87,13 @@ def ends_of(axis: str, region: Region) -> tuple[str, str]:
 
 def flat(axes: tuple[str, ...], slab: str | None, march: str | None) -> str:
     """Flat index of a cell or a column's first: in a shot's grid, in an array with one axis's slabs, or in the "past"."""
-    text = ""
+    # A column may begin before the past does: its index wraps around, and comes right on the way.
+    text, narrow = "", "index" if slab == "past" and march else "coordinate"
     for axis in axes:
         place = f"{axis}_kept" if axis == slab else f"{axis}_begin" if axis == march else axis
-        place = f"({place} - {axis}_from)" if slab == "past" else place
+        place = f"({narrow}({place}) - {axis}_from)" if slab == "past" else place
         row = size(axis, slab)
-        text = f"({text}) * {row} + {place}" if " * " in text else f"{text} * {row} + {place}" if text else place
+        text = f"{narrow}({text}) * {row} + {place}" if " * " in text else f"{text} * {row} + {place}" if text else place
     return text
 
 

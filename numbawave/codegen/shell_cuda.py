@@ -47,6 +47,7 @@ def sweep_kernel(
     first_channel: int,
     use: frozenset[str],
     tick: str,
+    looped: bool,
     before: Sequence[Task] = (),
     after: Sequence[Task] = (),
 ) -> str:
@@ -69,6 +70,8 @@ def sweep_kernel(
         steps only, and with ``"boxed"`` if in a box of cells only.
     tick : {"", "+", "-"}
         Whether this kernel sets the clock of the next step, forward or back.
+    looped : bool
+        Whether a thread takes several shots, one after another.
     before, after : sequence of Task
         What its threads do at points in their cells, too.
 
@@ -81,16 +84,16 @@ def sweep_kernel(
     names.march = axes[0] if region.march else None
     channels = [f"h{k - first_channel} = index(clock[1]) * slot_size" + (f" + n{k} * channel_size" if k else "")
                 for k in range(first_channel, first_channel + len(kept))] if use else []  # fmt: skip
-    bodies = [_shots(names, stage, case, kept, use) for case in region.cases]
+    bodies = [_shots(names, stage, case, kept, use, looped) for case in region.cases]
     lines = ["keeping = clock[2] == 0"] if "some" in use else []
     for number, (case, body) in enumerate(zip(region.cases, bodies, strict=True)):
         inside = " and ".join(f"in_{axis}" if axis in case else f"not in_{axis}" for axis in asked(axes, region))
         lines += [f"{'el' if number else ''}if {inside}:", *indent(body)] if inside else body
-    early, late = spots(names, stage, before), spots(names, stage, after)
+    early, late = spots(names, stage, before, looped), spots(names, stage, after, looped)
     lines = [
         *_tick(tick),
         *place(axes, region),
-        *(["mine = shot"] if early or late else []),
+        *(["mine = shot"] if looped and (early or late) else []),
         *early,
         *channels,
         *lines,
@@ -119,8 +122,8 @@ def sweep_kernel(
     return "\n".join([f"@{f'limited({most})' if most else 'kernel'}\ndef {title}({', '.join(given)}):", *indent(lines)])
 
 
-def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:
-    """A thread's work for every shot in one case."""
+def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str], looped: bool) -> list[str]:
+    """A thread's work in one case, for its shot or for every one of its shots."""
     axes, march = names.axes, names.march
     body = _point(names, stage, case, kept, use)
     if "boxed" in use:
@@ -141,10 +144,12 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: fr
         load = "\n".join(carried.load)
         further = f"further = {_stride(axes, march, 'past')} if {march} + n1 < {march}_end else n0"
         carry = [further, *carried.load] if "+ further]" in load else carried.load
-        inner += indent([*carry, *body, *carried.shift, *moves, f"{march} += n1"])
+        inner += indent([*carry, *body, *carried.shift, *moves, f"{march} = coordinate({march} + n1)"])
     else:
         inner += body
-    kept_at = [f"{axis}_kept = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}" for axis in slabs]
+    kept_at = [
+        f"{axis}_kept = coordinate({axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis})" for axis in slabs
+    ]
     start = [
         *kept_at,
         f"cell = {flat(axes, None, march)}",
@@ -152,7 +157,8 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: fr
     ]
     start += ["copy = shot * gradient_step"] if "[g]" in text else []
     start += [f"cell_past = {flat(axes, 'past', march)}"] if " + p]" in text else []
-    return [*start, "while shot < shots:", *indent([*inner, "shot += shot_step"])]
+    loop = ["while shot < shots:", *indent([*inner, "shot = coordinate(shot + shot_step)"])]
+    return [*start, *(loop if looped else inner)]
 
 
 def _point(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: frozenset[str]) -> list[str]:

@@ -19,16 +19,36 @@ from numbawave.stencil.program import Program, Stage
 from numbawave.stencil.transpose import Adjoint
 
 
+@dataclass(frozen=True)
+class Manner:
+    """How a grid's kernels are laid out.
+
+    Attributes
+    ----------
+    split : bool
+        Whether interior, slabs and edges have kernels of their own; for small grids one kernel is faster.
+    shared : bool
+        Whether points may share a cell.
+    looped : bool
+        Whether threads of a sweep take several shots, one after another.
+    ticker : str
+        The region, with cells in it, whose kernel sets the clock of the next step.
+    """
+
+    split: bool
+    shared: bool
+    looped: bool
+    ticker: str
+
+
 @lru_cache(maxsize=256)
-def source(setup: Any, direction: str, history: History, real: str, split: bool, shared: bool) -> str:
+def source(setup: Any, direction: str, history: History, real: str, manner: Manner) -> str:
     """The text for a setup and a ``Direction``."""
     if direction != "adjoint":
         program, solved = setup.program(direction), setup.solutions
-        return forward_text(
-            program, setup.kept, history, setup.accuracy, real, split, shared, setup.rings, solved, direction
-        )
+        return forward_text(program, setup.kept, history, setup.accuracy, real, manner, setup.rings, solved, direction)
     records = tuple(record.name for record in setup.forward.records)
-    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, split, shared)
+    return adjoint_text(setup.adjoint, records, history, setup.accuracy, real, manner)
 
 
 def forward_text(
@@ -37,8 +57,7 @@ def forward_text(
     history: History,
     accuracy: int,
     real: str,
-    split: bool,
-    shared: bool,
+    manner: Manner,
     rings: Rings = (),
     solved: Solved = (),
     direction: str = "forward",
@@ -53,10 +72,7 @@ def forward_text(
     history : History
     accuracy : int
     real : {"float32", "float64"}
-    split : bool
-        Whether interior, slabs and edges have kernels of their own; for small grids one kernel is faster.
-    shared : bool
-        Whether points may share a cell.
+    manner : Manner
     rings : sequence of (int, Field)
         Forward stages, and fields that each of them reads at neighbours.
     solved : sequence of Solution
@@ -68,13 +84,13 @@ def forward_text(
     str
         A module of kernels and ``STEP``, the order in which a step launches them.
     """
-    page = _Page(program, accuracy, real, history, split, shared, "+" if direction == "forward" else "-")
+    page = _Page(program, accuracy, real, history, manner, "+" if direction == "forward" else "-")
     steps_ahead(page, program, kept, history, rings, solved, direction)
     return page.text(direction)
 
 
 def adjoint_text(
-    adjoint: Adjoint, records: Sequence[str], history: History, accuracy: int, real: str, split: bool, shared: bool
+    adjoint: Adjoint, records: Sequence[str], history: History, accuracy: int, real: str, manner: Manner
 ) -> str:
     """Print the adjoint module: the stages in reverse with images and taps.
 
@@ -83,7 +99,7 @@ def adjoint_text(
     adjoint : Adjoint
     records : sequence of str
         The forward fields that receivers recorded.
-    history, accuracy, real, split, shared
+    history, accuracy, real, manner
         See ``forward_text``.
 
     Returns
@@ -91,7 +107,7 @@ def adjoint_text(
     str
     """
     program = adjoint.program
-    page = _Page(program, accuracy, real, history, split, shared, "-")
+    page = _Page(program, accuracy, real, history, manner, "-")
     kept = [adjoint.kept(k) for k in range(len(program.stages))]
     for position, stage in enumerate(program.stages):
         place = len(kept) - 1 - position
@@ -100,7 +116,7 @@ def adjoint_text(
         first = sum(len(forms) for forms in kept[:place])
         images = list(points.source_images(page.names, stage)) if history else []
         # Where what they read is still there after the sweep, kernels of their own need not come before it.
-        late = split and all(stage.buffered(f) for f in stage.fields if f.slab is None)
+        late = manner.split and all(stage.buffered(f) for f in stage.fields if f.slab is None)
         for task in [] if late else images:
             page.points(task)
         page.sweep(f"adjoint_{place}", stage, kept[place], first, "image")
@@ -169,8 +185,7 @@ class _Page:
     accuracy: int
     real: str
     history: History
-    split: bool
-    shared: bool
+    manner: Manner
     tick: str
     constants: dict[str, float] = field(default_factory=dict)
     kernels: list[str] = field(default_factory=list)
@@ -186,14 +201,14 @@ class _Page:
     def points(self, task: points.Task) -> None:
         """Lines at each of some cells: by the threads of a sweep where one kernel does that, else by a kernel for them."""
         changed = set(task.changes)
-        if not self.split and task.alone and not changed:
+        if not self.manner.split and task.alone and not changed:
             self.waiting.append(task)
-        elif not self.split and task.alone and self.open and changed <= self.open.written:
+        elif not self.manner.split and task.alone and self.open and changed <= self.open.written:
             self.open.after.append(task)
         else:
             self._close()
             title = f"points_{len(self.kernels)}"
-            self.kernels.append(points_kernel(title, self.names, task, self.shared and task.ring is None))
+            self.kernels.append(points_kernel(title, self.names, task, self.manner.shared and task.ring is None))
             self.step.append(_launch("points", title, -1, self.kernels[-1]))
 
     def sweep(self, name: str, stage: Stage, kept: Sequence[Form], channel: int, way: str) -> None:
@@ -208,14 +223,13 @@ class _Page:
         if self.open is None:
             return
         done, self.open, launches = self.open, None, []
-        for region in regions(self.program.axes, self.absorbing, self.split):
+        for region in regions(self.program.axes, self.absorbing, self.manner.split):
             names, title = Names(self.program.axes, self.accuracy, self.constants), f"{done.name}_{region.name}"
             for task in (*done.early, *done.late):
                 names.scalars |= dict.fromkeys(task.scalars(self.names))
-            tick = "" if done.number else self.tick  # all regions of the first stage: any of them may be empty
-            text = sweep_kernel(
-                title, names, done.stage, region, done.kept, done.channel, done.use, tick, done.before, done.after
-            )
+            tick = self.tick if region.name == self.manner.ticker and not done.number else ""
+            text = sweep_kernel(title, names, done.stage, region, done.kept, done.channel, done.use, tick,
+                                self.manner.looped, done.before, done.after)  # fmt: skip
             self.kernels.append(text)
             launches.append(_launch(region.name, title, done.number, text))
         self.step[done.place : done.place] = launches

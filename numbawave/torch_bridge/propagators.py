@@ -259,7 +259,7 @@ def kernel_source(
     InvalidValueError
         If a name is unknown.
     """
-    from numbawave.codegen import loop_cpu, step_cuda
+    from numbawave.codegen import loop_cpu, region, step_cuda
     from numbawave.engine.setup import setup
     from numbawave.grid.axes import axis_names
 
@@ -277,5 +277,7 @@ def kernel_source(
     found = setup(EQUATIONS[equation], ndim, accuracy, axes)
     history = frozenset(["kept"] if gradient else [])
     if backend == "cuda":
-        return step_cuda.source(found, direction, history, dtype, split=True, shared=False)
+        regions = [each.name for each in region.regions(axis_names(ndim), axes, split=True)]
+        manner = step_cuda.Manner(split=True, shared=False, looped=False, ticker=regions[-1])
+        return step_cuda.source(found, direction, history, dtype, manner)
     return loop_cpu.source(found, direction, history, dtype)

@@ -7,6 +7,7 @@ import pytest
 
 from numbawave.backends import simulated
 from numbawave.codegen.module_cache import load
+from numbawave.codegen.region import COORDINATE
 from tests.contract.experiment import UPDATES, setup
 
 pytest.importorskip("numba_cuda", reason="needs the extra numbawave[cuda13]")
@@ -14,19 +15,19 @@ cuda = pytest.importorskip("numba.cuda")
 pytestmark = pytest.mark.skipif(simulated(), reason="the simulator compiles nothing")
 CASES = [(equation, ndim, direction) for equation in UPDATES for ndim in (2, 3) for direction in ("forward", "adjoint")]
 INTEGERS = {"stride": "int64", "slots": "int64", "rings": "int64"}
-SCALARS = r"shots|cells|past|(model|shot|gradient)_step|(slot|channel|ring)_size|ring_start_\d|n[zyx]|[zyx]_\w+"
+SCALARS = r"cells|past|(model|gradient)_step|(slot|channel|ring)_size|ring_start_\d"
 USE = {"forward": frozenset({"kept", "some", "boxed"})}
 USE |= {"adjoint": USE["forward"], "reverse": USE["forward"] | {"solved"}, "ring": frozenset({"ring", "solved"})}
 """How kernels of a direction touch history; "ring" is forward, too, where a ring is kept in its stead."""
 
 
 def kernels(equation: str, ndim: int, direction: str, real: str, accuracy: int = 4) -> dict[str, FunctionType]:
-    from numbawave.backends.cuda_steps import source
+    from numbawave.backends.cuda_steps import Manner, source
 
     found, absorbing = {}, "" if direction == "reverse" else "zyx"[-ndim:]
     known, way = setup(equation, ndim, frozenset(absorbing), accuracy, False), direction.replace("ring", "forward")
-    for title, split, shared in (("regions", True, True), ("whole", False, False)):
-        module = load(f"ptx_{equation}", source(known, way, USE[direction], real, split, shared))
+    for title, manner in (("regions", Manner(True, True, False, "x")), ("whole", Manner(False, False, True, "all"))):
+        module = load(f"ptx_{equation}", source(known, way, USE[direction], real, manner))
         printed = {name: value.py_func for name, value in vars(module).items() if hasattr(value, "py_func")}
         found |= {f"{title}: {name}": function for name, function in printed.items()}
     return found
@@ -39,9 +40,10 @@ def signature(function: FunctionType, real: str) -> tuple[object, ...]:
     found: list[object] = []
     for name in function.__code__.co_varnames[: function.__code__.co_argcount]:
         points = re.match(r"(clock|first_|order_|(model_|past_)?(cells|receivers|around)_)", name)
-        scalar = re.fullmatch(SCALARS, name)
-        kind = getattr(types, INTEGERS.get(name, "int64" if points else "uint64" if scalar else real))
-        found.append(kind if scalar or name in INTEGERS or name.startswith("per_") else kind[::1])
+        wide, narrow = re.fullmatch(SCALARS, name), COORDINATE.fullmatch(name)
+        kind = INTEGERS.get(name, "int64" if points else "uint64" if wide else "uint32" if narrow else real)
+        kind = getattr(types, kind)
+        found.append(kind if wide or narrow or name in INTEGERS or name.startswith("per_") else kind[::1])
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from numbawave.codegen.step_cuda import source
+from numbawave.codegen.step_cuda import Manner, source
 from tests.contract.experiment import UPDATES, setup
 
 KEPT = frozenset({"kept"})
@@ -22,7 +22,7 @@ def test_a_whole_sweep_does_what_is_done_at_points(equation: str, ndim: int, dir
     """But for the residual of a field that the last stage reads at neighbours: its cells have other readers."""
     known = setup(equation, ndim, frozenset("zyx"[-ndim:]), 4, False)
     program = known.program(direction)
-    found = launches(source(known, direction, KEPT, "float32", False, True))
+    found = launches(source(known, direction, KEPT, "float32", Manner(False, True, False, "all")))
     sweeps = [kind for kind, _ in found if kind == "all"]
     written = {assignment.field.name for assignment in program.stages[-1].assignments}
     recorded = {f"adjoint_{record.name}" for record in known.forward.records} if direction == "adjoint" else set()
@@ -33,5 +33,5 @@ def test_a_whole_sweep_does_what_is_done_at_points(equation: str, ndim: int, dir
 def test_points_have_kernels_of_their_own_beside_split_sweeps() -> None:
     known = setup("scalar", 2, frozenset("zx"), 4, False)
     for direction, count in (("forward", 2), ("adjoint", 3)):
-        found = launches(source(known, direction, KEPT, "float32", True, True))
+        found = launches(source(known, direction, KEPT, "float32", Manner(True, True, False, "x")))
         assert [kind for kind, _ in found].count("points") == count
