@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -77,6 +77,8 @@ class Launch:
         Addresses of the arrays.
     group : tuple of int
         Launches of one group write different cells and read what none of them writes; a lone launch is its own group.
+    places : dict
+        By identity: where arrays begin, and how long they are, for all launches that share it.
     """
 
     kernel: Any
@@ -86,6 +88,7 @@ class Launch:
     reads: frozenset[int]
     writes: frozenset[int]
     group: Pair
+    places: dict[int, Pair] = field(default_factory=dict)
 
     def __call__(self, stream: Any) -> None:
         """Queue the kernel on a stream."""
@@ -99,16 +102,16 @@ class Launch:
     @property
     def mark(self) -> tuple[Any, ...]:
         """All that tells this launch from others: two of one mark do the same."""
-        given = ((address(value), _size(value)) if _is_array(value) else value for value in self.arguments)
+        given = (_place(self.places, value) if _is_array(value) else value for value in self.arguments)
         return self.kernel, self.shape.blocks, self.shape.threads, self.group, *given
 
     def _taken(self, value: Any) -> Any:
         if not _is_array(value):
             return value
-        place = address(value)
-        if place not in self.views:
-            self.views[place] = device_view(value)
-        return self.views[place]
+        start, _ = _place(self.places, value)
+        if start not in self.views:
+            self.views[start] = device_view(value)
+        return self.views[start]
 
     def after(self, other: Launch) -> bool:
         """Whether this launch must wait for another."""
@@ -159,6 +162,7 @@ class Steps:
         self.tables = self._tables()
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
         self.views: dict[int, Any] = {}
+        self.places: dict[int, Pair] = {}
         self.halves: list[list[Launch]] = []
         self.graphs: dict[Pair, Any] = {}
         self.home = {name: address(array) for name, array in arrays.items()}
@@ -252,17 +256,24 @@ class Steps:
     def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
         given, numbers = _arguments(what), shape.integers
         arrays = {name: names[name] for name in given if name in names}
-        places = {name: address(array) for name, array in arrays.items()}
+        places = {name: _place(self.places, array)[0] for name, array in arrays.items()}
         values = tuple(arrays[n] if n in arrays else numbers[n] if n in numbers else self.values[n] for n in given)
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
-        return Launch(what, shape, values, self.views, reads, writes, group)
+        return Launch(what, shape, values, self.views, reads, writes, group, self.places)
 
 
 @lru_cache(maxsize=1024)
 def _arguments(what: Any) -> tuple[str, ...]:
     function = getattr(what, "py_func", None) or what.fn
     return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
+
+
+def _place(known: dict[int, Pair], array: Any) -> Pair:
+    """Where an array begins, and its length; asked once for arrays that outlive what is known of them."""
+    if id(array) not in known:
+        known[id(array)] = address(array), _size(array)
+    return known[id(array)]
 
 
 def _is_array(value: Any) -> bool:

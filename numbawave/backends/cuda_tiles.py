@@ -17,16 +17,17 @@ LARGEST = 65_535
 SHAPES: dict[tuple[int, str], tuple[int, ...]] = {
     (1, "any"): (128,),
     (2, "interior"): (8, 128),
-    (2, "x"): (4, 24),
     (2, "any"): (4, 32),
     (3, "interior"): (8, 4, 64),
-    (3, "x"): (1, 2, 48),
-    (3, "xz"): (1, 2, 48),
-    (3, "xy"): (1, 4, 24),
-    (3, "xyz"): (1, 4, 24),
     (3, "any"): (1, 2, 32),
 }
 """By axes and region: cells of a tile along each axis, slowest first; the fastest of those tried on an H200."""
+
+WIDE: dict[tuple[int, str], tuple[int, ...]] = {(3, "any"): (1, 4, 64)}
+"""The same where order 8, whose threads share more of what they read, has other ones."""
+
+WARP = 32
+"""Threads that run together."""
 
 
 def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
@@ -35,9 +36,20 @@ def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
     return regions(program.axes, absorbing, split)
 
 
-def tile_of(region: Region, ndim: int) -> tuple[int, ...]:
-    """The tile of a region, see ``SHAPES``; only threads that march have several planes of a 3-D grid."""
-    shape = SHAPES.get((ndim, region.name), SHAPES[ndim, "any"])
+def tile_of(region: Region, ndim: int, accuracy: int, width: int) -> tuple[int, ...]:
+    """The tile of a region that has so many cells in a row: see ``SHAPES``, but that few of its threads are idle.
+
+    In slabs of the fastest axis it is as wide as the row, or an even part of it. Only threads that march have several
+    planes of a 3-D grid.
+    """
+    shapes = SHAPES | WIDE if accuracy == 8 else SHAPES
+    shape = shapes.get((ndim, region.name), shapes[ndim, "any"])
+    if ndim > 1 and region.name.startswith("x"):
+        across = max(1, -(-width // max(1, -(-width // (2 * WARP)))))
+        rows = min((2, 3, 4), key=lambda k: float(_ceil(k * across, WARP)) / k)
+        shape = (*shape[:-2], rows, across)
+    elif ndim == 3 and _ceil(width, WARP) < _ceil(width, shape[-1]):
+        shape = (*shape[:-2], shape[-2] * shape[-1] // WARP, WARP)
     return shape if region.march or ndim < 3 else (1, *shape[1:])
 
 
@@ -67,23 +79,25 @@ def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
         If the grid has more cells along an axis than a launch can have blocks.
     """
     axes = run.grid.axes
-    return _shape(axes, tuple(run.setup.depth(program, axis.name) for axis in axes), region, groups)
+    depths = tuple(run.setup.depth(program, axis.name) for axis in axes)
+    return _shape(axes, depths, run.setup.accuracy, region, groups)
 
 
 @lru_cache(maxsize=512)
-def _shape(axes: tuple[Axis, ...], depths: tuple[int, ...], region: Region, groups: int) -> Shape:
-    tile = tile_of(region, len(axes))
+def _shape(axes: tuple[Axis, ...], depths: tuple[int, ...], accuracy: int, region: Region, groups: int) -> Shape:
     integers: dict[str, int] = {}
-    tiles = []
-    for axis, depth, size in zip(axes, depths, tile, strict=True):
+    sizes = []
+    for axis, depth in zip(axes, depths, strict=True):
         low, high = (min(end, axis.stop) for end in axis.slab(depth))
         outside = axis.stop - axis.first - (high - low)
         inside = any(axis.name in case for case in region.cases)
         plain = any(axis.name not in case for case in region.cases)
-        tiles.append(-(-((high - low) * plain + outside * inside) // size))
+        sizes.append((high - low) * plain + outside * inside)
         integers |= {
             f"{axis.name}_{end}": value for end, value in zip(("low", "high", "stop"), (low, high, axis.stop), strict=True)
         }
+    tile = tile_of(region, len(axes), accuracy, sizes[-1])
+    tiles = [-(-size // cells) for size, cells in zip(sizes, tile, strict=True)]
     slow = axes[0].name
     for axis, count in list(zip(axes, tiles, strict=True))[:-1]:
         if count > LARGEST:
@@ -136,3 +150,7 @@ def spots(cells: dict[str, NDArray[np.int64]], count: int) -> dict[str, NDArray[
         found[f"points_{name}"] = order.astype(np.int64)
         found[f"starts_{name}"] = np.append(np.searchsorted(each[order], rows), each.size).astype(np.int64)
     return found
+
+
+def _ceil(value: int, block: int) -> int:
+    return -(-value // block) * block

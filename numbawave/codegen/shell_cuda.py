@@ -18,23 +18,17 @@ from numbawave.codegen.sweep import Store, sweep
 from numbawave.stencil.form import Form
 from numbawave.stencil.program import Stage
 
-REGISTERS: dict[tuple[int, str, str], int] = {
-    **{(3, name, way): 64 for name in ("xy", "xz", "yz") for way in ("", "keep", "image")},
-    **{(3, name, way): 80 for name in ("x", "y") for way in ("", "keep")},
-    (3, "x", "image"): 64,
-    (3, "z", ""): 56,
-    (3, "z", "keep"): 64,
-    **{(2, "all", way): 96 for way in ("", "keep", "image")},
-}
-"""By axes, region and what is done with history: registers that a thread may have at order 4, where a limit is faster.
+REGISTERS = {(2, "all"): 96, (2, "slab"): 80, (2, "edge"): 80, (3, "slab"): 80, (3, "edge"): 64}
+"""By axes and kind of region: registers that a thread may have at order 4, where a limit is faster.
 A compiler that is given one takes that many, so a thread asks for nearly all of its values before it waits for the first of
 them; left alone, it saves registers for more threads, which then wait several times. Measured on an H200."""
 
 
-def registers(ndim: int, region: Region, use: frozenset[str], accuracy: int) -> int | None:
+def registers(ndim: int, region: Region, accuracy: int) -> int | None:
     """What a thread of a region's kernel may have: more at higher orders, where it reads more."""
-    way = next((word for word in ("keep", "image") if word in use), "")
-    most = REGISTERS.get((ndim, region.name, way))
+    (case, *others) = region.cases
+    kind = "all" if others else ("interior", "slab", "edge")[min(2, len(case))]
+    most = REGISTERS.get((ndim, kind))
     return most and most + 8 * max(0, accuracy - 4)
 
 
@@ -118,7 +112,7 @@ def sweep_kernel(
     integers = [name for name in [*integers, *ends, f"{axes[0]}_tiles", f"{axes[0]}_planes"] if _used(name, whole)]
     clocks = [*(["clock"] if "clock[" in whole else []), *(["clock_next"] if tick else [])]
     given = [*clocks, *names.arrays, *integers, *names.scalars]
-    most = registers(len(axes), region, use, names.accuracy)
+    most = registers(len(axes), region, names.accuracy)
     return "\n".join([f"@{f'limited({most})' if most else 'kernel'}\ndef {title}({', '.join(given)}):", *indent(lines)])
 
 

@@ -63,7 +63,8 @@ def gradients(run: Any, arrays: Mapping[str, Any], parameters: Given) -> dict[st
             for position, ends in enumerate(run.window.slices):
                 for outside in (slice(0, ends.start), slice(ends.stop, None)):
                     gradient[(..., outside, *[slice(None)] * (len(run.grid.axes) - position - 1))] = 0
-        gradient *= run.dtype.type(run.stride)
+        if run.stride > 1:
+            gradient *= run.dtype.type(run.stride)
         (divisor,) = {image.divisor for image in images if image.parameter.name == name} or {None}
         if divisor is not None:
             run.space.divide(gradient, parameters[divisor.name])

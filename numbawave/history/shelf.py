@@ -19,7 +19,7 @@ from numbawave.history.codecs.blosc import compress, decompress, side_by_side
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.media import Medium
 
-COPIED_BYTES = 8 * 2**20
+COPIED_BYTES = 12 * 2**20
 """A thread's share of what is only copied, at most: each costs some calls under the interpreter's lock, which all share."""
 
 COMPRESSED_BYTES = 4 * 2**20
@@ -28,7 +28,7 @@ COMPRESSED_BYTES = 4 * 2**20
 FEW_BYTES = 2**20
 """So little is not worth another thread."""
 
-THREADS = 16
+THREADS = 12
 """At most, for compressing and copying on the host."""
 
 SAMPLE = 2**15
