@@ -80,11 +80,13 @@ def launch_shape(run: Any, program: Any, region: Region, groups: int) -> Shape:
     """
     axes = run.grid.axes
     depths = tuple(run.setup.depth(program, axis.name) for axis in axes)
-    return _shape(axes, depths, run.setup.accuracy, region, groups)
+    return _shape(axes, depths, run.setup.accuracy, region, groups, LARGEST)
 
 
 @lru_cache(maxsize=512)
-def _shape(axes: tuple[Axis, ...], depths: tuple[int, ...], accuracy: int, region: Region, groups: int) -> Shape:
+def _shape(
+    axes: tuple[Axis, ...], depths: tuple[int, ...], accuracy: int, region: Region, groups: int, largest: int
+) -> Shape:
     integers: dict[str, int] = {}
     sizes = []
     for axis, depth in zip(axes, depths, strict=True):
@@ -100,12 +102,12 @@ def _shape(axes: tuple[Axis, ...], depths: tuple[int, ...], accuracy: int, regio
     tiles = [-(-size // cells) for size, cells in zip(sizes, tile, strict=True)]
     slow = axes[0].name
     for axis, count in list(zip(axes, tiles, strict=True))[:-1]:
-        if count > LARGEST:
-            rule = f"a launch has at most {LARGEST} blocks along this axis"
+        if count > largest:
+            rule = f"a launch has at most {largest} blocks along this axis"
             remedy = "make the longest axis the last one"
             raise InvalidValueError("the model", f"{axis.size} cells along {axis.name}", rule, remedy)
     planes = tiles[0] if len(axes) == 3 else 1
-    shots = max(1, min(groups, LARGEST // max(planes, 1)))
+    shots = max(1, min(groups, largest // max(planes, 1)))
     integers |= {f"{slow}_tiles": planes, f"{slow}_planes": tile[0], "shot_step": shots}
     blocks = (tiles[-1], tiles[-2] if len(tiles) > 1 else 1, planes * shots)
     threads = (tile[-1], 1 if len(tile) - region.march < 2 else tile[-2])

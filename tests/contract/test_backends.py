@@ -94,6 +94,15 @@ def test_fewer_copies_of_a_gradient_than_shots_equal_the_oracle(
     assert_oracles(experiment)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("cells", [0, 10**9], ids=["regions", "whole"])
+@pytest.mark.parametrize("case", marked(case for case in PLAIN_CUDA if case.ndim == 1))
+def test_more_shots_than_a_launch_takes_equal_the_oracle(case: Case, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("numbawave.backends.cuda_steps.SPLIT_CELLS", cells)
+    monkeypatch.setattr("numbawave.backends.cuda_tiles.LARGEST", 2)
+    assert_oracles(Experiment(replace(case, shots=5, steps=3)))
+
+
 @pytest.mark.parametrize("case", marked(c for c in COMPILED if c.ndim == 2 and c.accuracy == 4))
 def test_keeping_history_changes_no_result(case: Case) -> None:
     experiment = Experiment(case)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
+from numbawave.backends.cuda_tiles import SHAPES as SHAPES_OF_TILES
+from numbawave.backends.cuda_tiles import WARP, Shape, launch_shape, regions_of, shares, spots, tile_of
 from numbawave.codegen.region import Region
 from tests.contract.experiment import UPDATES, Case, Experiment
 
@@ -73,6 +74,25 @@ def test_launches_stay_within_what_devices_take(case: Case, split: bool) -> None
                 assert max(shape.blocks[1:]) <= 65_535
                 assert 0 < shape.threads[0] * shape.threads[1] <= 1024
                 assert 1 <= int(shape.integers["shot_step"]) <= groups
+
+
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_tiles_of_the_fastest_axis_slabs_leave_few_threads_idle(ndim: int) -> None:
+    region = Region("x", (frozenset("x"),))
+    for width in range(300):
+        *slower, across = tile_of(region, ndim, 4, width)
+        turns = -(-width // across)
+        assert across <= 2 * WARP
+        assert turns * across - width < max(1, turns)  # an even part, rounded up
+        assert -(-slower[-1] * across // WARP) * WARP <= 1024
+
+
+@pytest.mark.parametrize("width", range(1, 300, 7))
+def test_interior_tiles_are_as_large_and_cover_no_more_than_the_wide_ones(width: int) -> None:
+    region = Region("interior", (frozenset(),), march=True)
+    found, wide = tile_of(region, 3, 4, width), SHAPES_OF_TILES[3, "interior"]
+    assert found[-2] * found[-1] == wide[-2] * wide[-1]
+    assert -(-width // found[-1]) * found[-1] <= -(-width // wide[-1]) * wide[-1]
 
 
 @pytest.mark.parametrize("cells", [[], [4], [7, 7, 7], [5, 2, 5, 9, 2, 5], list(range(20, 0, -1))], ids=str)

@@ -35,3 +35,14 @@ def test_points_have_kernels_of_their_own_beside_split_sweeps() -> None:
     for direction, count in (("forward", 2), ("adjoint", 3)):
         found = launches(source(known, direction, KEPT, "float32", Manner(True, True, False, "x")))
         assert [kind for kind, _ in found].count("points") == count
+
+
+@pytest.mark.parametrize("ticker", ["interior", "x", "xz"])
+def test_one_kernel_sets_the_clock_and_no_thread_loops_over_shots_that_need_not(ticker: str) -> None:
+    known = setup("scalar", 2, frozenset("zx"), 4, False)
+    for direction in ("forward", "adjoint"):
+        text = source(known, direction, KEPT, "float32", Manner(True, True, False, ticker))
+        kernels = re.findall(r"^def (\w+)\(.*\):$((?:\n(?: .*)?$)*)", text, re.MULTILINE)
+        assert [name for name, body in kernels if "clock_next[0]" in body] == [f"{direction}_0_{ticker}"]
+        assert "while shot < shots" not in text
+        assert "while shot < shots" in source(known, direction, KEPT, "float32", Manner(True, True, True, ticker))
