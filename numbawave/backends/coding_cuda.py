@@ -51,7 +51,6 @@ class CudaCoder:
     def __init__(self, space: Any) -> None:
         self.space = space
         self._known: dict[tuple[Any, ...], _Launch] = {}
-        self._graphs: dict[tuple[Any, ...], Any] = {}
 
     def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
         """See ``Coder``."""
@@ -64,7 +63,6 @@ class CudaCoder:
     def close(self) -> None:
         """See ``Coder``."""
         self._known.clear()
-        self._graphs.clear()
 
     def _run(self, title: str, values: Any, arrays: list[Any]) -> None:
         """Launch a quantiser; where it has done the same before, its graph, which takes much less time."""
@@ -72,14 +70,13 @@ class CudaCoder:
             return
         key, device, stream = (title, *map(_mark, arrays)), self.space.device, stream_of(self.space)
         with on(device):
-            if key not in self._known or device is None:
+            if key not in self._known:
                 self._known[key] = _bound(title, values, arrays)
                 _launched(self._known[key], device, stream)
-                return
-            if key not in self._graphs:
-                with quiet():
-                    self._graphs[key] = graph_of(cuda, device, [self._known[key]], key)
-            self._graphs[key].launch(1, stream)
+            elif device is None:
+                self._known[key](stream)
+            else:
+                graph_of(cuda, device, [self._known[key]], key).launch(1, stream)
 
 
 def _launched(launch: _Launch, device: int | None, stream: Any) -> None:

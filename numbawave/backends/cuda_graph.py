@@ -9,6 +9,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from numbawave.backends.cuda import quiet
 from numbawave.errors import BackendError
 
 LONG = 64
@@ -100,7 +101,7 @@ def _bury() -> None:
 
 def _captured(cuda: Any, device: int, launches: Sequence[Any]) -> Any:
     """A graph of launches, each after those that it must wait for: a stream a launch, and events between them."""
-    with _CAPTURING:
+    with _CAPTURING, quiet():
         lanes = _LANES.setdefault(device, [])
         lanes += [cuda.stream() for _ in range(len(launches) + 1 - len(lanes))]
         origin, *lanes = lanes[: len(launches) + 1]

@@ -43,10 +43,9 @@ class Cuda(CudaLayout):
         # Cells of a ring are all different, and many: sorting them would take longer than some runs.
         points = (cells for name, cells in run.cells.items() if "around_" not in name)
         shared = any(np.unique(cells).size < cells.size for cells in points)
-        # A gradient to which every shot adds has a copy for each of a few groups of shots, so that no two threads meet.
-        copied = history and direction == "adjoint" and not run.batched
-        groups = max(1, self.copies(run)) if copied else run.shots
-        shapes = {region.name: launch_shape(run, program, region, groups) for region in regions_of(run, program, split)}
+        groups = _groups(run, direction, history)
+        taken = groups or run.shots
+        shapes = {region.name: launch_shape(run, program, region, taken) for region in regions_of(run, program, split)}
         looped = any(shape.integers["shot_step"] < run.shots for shape in shapes.values())
         ticker = [name for name, shape in shapes.items() if all(shape.blocks)][-1]
         manner = Manner(split, shared, looped, ticker)
@@ -154,11 +153,10 @@ class Steps:
         self.slots = arrays["history"].shape[0] if history and "history" in arrays else 1
         self.values["slots"] = np.int64(self.slots)
         self.values["rings"] = np.int64(arrays["ring"].shape[0] if "ring" in arrays else 1)
-        copied = history and direction == "adjoint" and not run.batched
-        copies = run.backend.copies(run) if copied else 0
-        self.values["gradient_step"] = np.uint64(run.grid.cells if copied else 0)
+        groups = _groups(run, direction, history)
+        self.values["gradient_step"] = np.uint64(run.grid.cells if groups else 0)
         names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
-        self.copies = {name: run.make(f"back.copies_{name}") for name in names} if copies else {}
+        self.copies = {name: run.make(f"back.copies_{name}") for name in names} if groups > 1 else {}
         self.tables = self._tables()
         self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
         self.views: dict[int, Any] = {}
@@ -201,8 +199,7 @@ class Steps:
         key = turn, len(launches)
         if key not in self.graphs:
             marks = tuple(launch.mark for launch in launches)
-            with quiet():
-                self.graphs[key] = graph_of(cuda, self.run.space.device, launches, marks)
+            self.graphs[key] = graph_of(cuda, self.run.space.device, launches, marks)
         return self.graphs[key]
 
     def _turn(self) -> int:
@@ -261,6 +258,11 @@ class Steps:
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
         return Launch(what, shape, values, self.views, reads, writes, group, self.places)
+
+
+def _groups(run: Any, direction: Direction, history: bool) -> int:
+    """Groups of shots that add to one gradient, each to its own copy, so that no two threads meet; 0 for none."""
+    return max(1, run.backend.copies(run)) if history and direction == "adjoint" and not run.batched else 0
 
 
 @lru_cache(maxsize=1024)

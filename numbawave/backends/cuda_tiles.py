@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from numbawave.codegen.region import Region, regions
 from numbawave.errors import InvalidValueError
-from numbawave.grid.domain import Axis
+from numbawave.grid.domain import Axis, round_up
 
 LARGEST = 65_535
 """Blocks of a launch along the second and the third axis, at most."""
@@ -32,8 +32,7 @@ WARP = 32
 
 def regions_of(run: Any, program: Any, split: bool) -> list[Region]:
     """The regions of a program's grid."""
-    absorbing = frozenset().union(*(stage.slabs for stage in program.stages))
-    return regions(program.axes, absorbing, split)
+    return regions(program.axes, program.slabs, split)
 
 
 def tile_of(region: Region, ndim: int, accuracy: int, width: int) -> tuple[int, ...]:
@@ -46,9 +45,9 @@ def tile_of(region: Region, ndim: int, accuracy: int, width: int) -> tuple[int, 
     shape = shapes.get((ndim, region.name), shapes[ndim, "any"])
     if ndim > 1 and region.name.startswith("x"):
         across = max(1, -(-width // max(1, -(-width // (2 * WARP)))))
-        rows = min((2, 3, 4), key=lambda k: float(_ceil(k * across, WARP)) / k)
+        rows = min((2, 3, 4), key=lambda k: float(round_up(k * across, WARP)) / k)
         shape = (*shape[:-2], rows, across)
-    elif ndim == 3 and _ceil(width, WARP) < _ceil(width, shape[-1]):
+    elif ndim == 3 and round_up(width, WARP) < round_up(width, shape[-1]):
         shape = (*shape[:-2], shape[-2] * shape[-1] // WARP, WARP)
     return shape if region.march or ndim < 3 else (1, *shape[1:])
 
@@ -152,7 +151,3 @@ def spots(cells: dict[str, NDArray[np.int64]], count: int) -> dict[str, NDArray[
         found[f"points_{name}"] = order.astype(np.int64)
         found[f"starts_{name}"] = np.append(np.searchsorted(each[order], rows), each.size).astype(np.int64)
     return found
-
-
-def _ceil(value: int, block: int) -> int:
-    return -(-value // block) * block

@@ -93,8 +93,11 @@ SCALE = [
 ]
 """A block of tiny values becomes zeros: a scale that is not a normal number would have too few digits."""
 
-CODE = "np.int8(values[i] / scale + ROUNDER - ROUNDER)"
-"""Nearest, ties to even: the sum has no digits behind the point. A scale that is infinite makes every value NaN."""
+
+def _code(value: str) -> str:
+    """Nearest, ties to even: the sum has no digits behind the point. A scale that is infinite makes every value NaN."""
+    return f"np.int8({value} / scale + ROUNDER - ROUNDER)"
+
 
 ENCODE_INT8_CPU = [
     "top = np.empty(1, word)",
@@ -112,7 +115,7 @@ ENCODE_INT8_CPU = [
     "    scales[block] = scale",
     "    if ZERO < scale and scale <= LARGEST:",
     "        for i in range(start, stop):",
-    f"            codes[i] = {CODE}",
+    f"            codes[i] = {_code('values[i]')}",
     "    else:",
     "        for i in range(start, stop):",
     "            codes[i] = np.int8(0)",
@@ -153,7 +156,7 @@ ENCODE_INT8_CUDA = [
         for k in SHARE
         for line in (
             f"    if i{k} < index(values.size):",
-            f"        codes[i{k}] = {CODE.replace('values[i]', f'value{k}')} if codable else np.int8(0)",
+            f"        codes[i{k}] = {_code(f'value{k}')} if codable else np.int8(0)",
         )
     ),
     "    cuda.syncthreads()",

@@ -160,8 +160,7 @@ class _Page:
             extra = ["slots", *(["stride"] if some else [])]
             keeping = [f"kept = index(step{' // stride' * some} % slots) * index({channels}) * shots * past"]
             keeping += ["keeping = step % stride == 0"] * some
-        slabs = frozenset().union(*(stage.slabs for stage in self.program.stages))
-        fixed = ["shots", "cells", "model_step", *axis_integers(self.program.axes, slabs)]
+        fixed = ["shots", "cells", "model_step", *axis_integers(self.program.axes, self.program.slabs)]
         fixed += history_integers(self.program.axes) if "kept" in self.history else []
         fixed += [name for name in self.integers if name not in extra]
         self.arguments.update(dict.fromkeys(self.names.scalars))

@@ -196,7 +196,6 @@ class _Page:
 
     def __post_init__(self) -> None:
         self.names = Names(self.program.axes, self.accuracy, self.constants)
-        self.absorbing = frozenset().union(*(stage.slabs for stage in self.program.stages))
 
     def points(self, task: points.Task) -> None:
         """Lines at each of some cells: by the threads of a sweep where one kernel does that, else by a kernel for them."""
@@ -223,7 +222,7 @@ class _Page:
         if self.open is None:
             return
         done, self.open, launches = self.open, None, []
-        for region in regions(self.program.axes, self.absorbing, self.manner.split):
+        for region in regions(self.program.axes, self.program.slabs, self.manner.split):
             names, title = Names(self.program.axes, self.accuracy, self.constants), f"{done.name}_{region.name}"
             for task in (*done.early, *done.late):
                 names.scalars |= dict.fromkeys(task.scalars(self.names))

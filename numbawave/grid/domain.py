@@ -70,12 +70,12 @@ class Axis:
     @cached_property
     def last(self) -> int:
         """Index after the last computed cell."""
-        return self.first + _ceil(self.stop - self.first, LANES if self.fastest else 1)
+        return self.first + round_up(self.stop - self.first, LANES if self.fastest else 1)
 
     @cached_property
     def size(self) -> int:
         """Cells in all."""
-        return _ceil(self.last + self.halo, self.align)
+        return round_up(self.last + self.halo, self.align)
 
     def slab(self, depth: int) -> tuple[int, int]:
         """Where the slabs end and begin again.
@@ -93,15 +93,15 @@ class Axis:
         lanes = FACE_LANES if self.fastest else 1
         low = min(self.low + depth, self.stop - self.first) if self.low else 0
         high = min(self.high + depth, self.stop - self.first) if self.high else 0
-        low_end = min(self.first + _ceil(low, lanes), self.last)
-        wide = _ceil(self.last - (self.stop - high), lanes) if high else 0
+        low_end = min(self.first + round_up(low, lanes), self.last)
+        wide = round_up(self.last - (self.stop - high), lanes) if high else 0
         return low_end, max(low_end, self.last - wide)
 
     def slab_size(self, depth: int) -> int:
         """Cells kept along the axis for a memory variable: both slabs with a halo around each."""
         low_end, high_start = self.slab(depth)
         kept = low_end + self.halo + self.size - high_start + self.halo
-        return min(self.size, _ceil(kept, min(self.align, FACE_LANES)))
+        return min(self.size, round_up(kept, min(self.align, FACE_LANES)))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Domain:
         """A box with cells added along the fastest axis, to begin and to end at blocks of so many computed cells."""
         start = self.axes[-1].first
         first, stop = box.first[-1] - start, box.stop[-1] - start
-        return Box((*box.first[:-1], start + first // lanes * lanes), (*box.stop[:-1], start + _ceil(stop, lanes)))
+        return Box((*box.first[:-1], start + first // lanes * lanes), (*box.stop[:-1], start + round_up(stop, lanes)))
 
     def computed(self, slab: str | None, depth: int) -> list[tuple[slice, ...]]:
         """Where computed cells lie in a field's array, or in that of a memory variable in the slabs of an axis."""
@@ -221,5 +221,15 @@ def domain(
     return Domain((*outer, replace(inner, lead=lead, align=align)))
 
 
-def _ceil(value: int, block: int) -> int:
+def round_up(value: int, block: int) -> int:
+    """The least multiple of a block's size that is no smaller.
+
+    Parameters
+    ----------
+    value, block : int
+
+    Returns
+    -------
+    int
+    """
     return -(-value // block) * block

@@ -187,6 +187,11 @@ class Program:
         return tuple(dict.fromkeys(source for stage in self.stages for _, source, _ in stage.injections()))
 
     @cached_property
+    def slabs(self) -> frozenset[str]:
+        """The axes whose slabs need a pass of their own in any stage."""
+        return frozenset().union(*(stage.slabs for stage in self.stages))
+
+    @cached_property
     def reach(self) -> int:
         """The farthest neighbour that any form reads, in half stencil widths: the halo that the grid needs."""
         return max((reach(form) for stage in self.stages for form in stage.forms), default=0)

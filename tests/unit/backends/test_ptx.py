@@ -8,6 +8,7 @@ import pytest
 from numbawave.backends import simulated
 from numbawave.codegen.module_cache import load
 from numbawave.codegen.region import COORDINATE
+from numbawave.codegen.step_cuda import Manner, source
 from tests.contract.experiment import UPDATES, setup
 
 pytest.importorskip("numba_cuda", reason="needs the extra numbawave[cuda13]")
@@ -22,8 +23,6 @@ USE |= {"adjoint": USE["forward"], "reverse": USE["forward"] | {"solved"}, "ring
 
 
 def kernels(equation: str, ndim: int, direction: str, real: str, accuracy: int = 4) -> dict[str, FunctionType]:
-    from numbawave.backends.cuda_steps import Manner, source
-
     found, absorbing = {}, "" if direction == "reverse" else "zyx"[-ndim:]
     known, way = setup(equation, ndim, frozenset(absorbing), accuracy, False), direction.replace("ring", "forward")
     for title, manner in (("regions", Manner(True, True, False, "x")), ("whole", Manner(False, False, True, "all"))):
