@@ -76,7 +76,7 @@ class CudaCoder:
             elif device is None:
                 self._known[key](stream)
             else:
-                graph_of(cuda, device, [self._known[key]], key).launch(1, stream)
+                graph_of(cuda, device, lambda: [self._known[key]], key).launch(1, stream)
 
 
 def _launched(launch: _Launch, device: int | None, stream: Any) -> None:

@@ -112,7 +112,7 @@ class Cpu:
         """See ``Backend``."""
         program = run.setup.program(direction)
         title = f"{program.name}_{len(program.axes)}d"
-        text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name)
+        text = source(run.setup, direction, history_use(run, direction, history), run.real)
         module = load(title, text, sorted(FAST))
         function = getattr(module, direction)
         threads = self.workers(run)

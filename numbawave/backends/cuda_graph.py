@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda.bindings import driver
@@ -29,20 +29,22 @@ _RETIRED: list[tuple[Any, Any]] = []
 """Graphs that nobody needs any more, and the events that say when they have run."""
 
 
-def graph_of(cuda: Any, device: int, launches: Sequence[Any], marks: tuple[Any, ...]) -> Graph:
+def graph_of(cuda: Any, device: int, launches: Callable[[], Sequence[Any]], mark: tuple[Any, ...]) -> Graph:
     """The graph of some launches, made anew unless it is known.
 
     Parameters
     ----------
-    cuda, device, launches
+    cuda, device
         See ``Graph``.
-    marks : tuple
-        The launches' marks: launches of the same marks have one graph.
+    launches : callable
+        Gives them.
+    mark : tuple
+        All that tells them from others: launches of the same mark have one graph.
     """
-    key = device, marks
+    key = device, mark
     with _KNOWING:
         graph = _KNOWN.pop(key, None)
-    graph = graph or Graph(cuda, device, launches)
+    graph = graph or Graph(cuda, device, launches())
     with _KNOWING:
         _KNOWN[key] = graph
         while len(_KNOWN) > KEPT:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
@@ -23,12 +24,16 @@ if not simulated():
     from numbawave.backends.cuda_graph import graph_of
 
 Pair = tuple[int, int]
+Views = dict[tuple[int, int, Any], Any]
 
 SPLIT_CELLS = 400_000
 """From so many cells of all shots on, interior, slabs and edges have kernels of their own."""
 
 FEW_STEPS = 6
 """Up to so many steps are launched one by one: making a graph would take longer."""
+
+SMALL = 1 << 17
+"""Up to so many integers an array is small."""
 
 
 class Cuda(CudaLayout):
@@ -49,7 +54,7 @@ class Cuda(CudaLayout):
         looped = any(shape.integers["shot_step"] < run.shots for shape in shapes.values())
         ticker = [name for name, shape in shapes.items() if all(shape.blocks)][-1]
         manner = Manner(split, shared, looped, ticker)
-        text = source(run.setup, direction, history_use(run, direction, history), run.dtype.name, manner)
+        text = source(run.setup, direction, history_use(run, direction, history), run.real, manner)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
         return Steps(run, program, module, shapes, arrays, direction, history).advance
 
@@ -71,23 +76,20 @@ class Launch:
     arguments : tuple
         Arrays and numbers.
     views : dict
-        By address: arrays as kernels take them, for all launches that share it.
+        By address, size and dtype: arrays as kernels take them, for all launches that share it.
     reads, writes : frozenset of int
         Addresses of the arrays.
     group : tuple of int
         Launches of one group write different cells and read what none of them writes; a lone launch is its own group.
-    places : dict
-        By identity: where arrays begin, and how long they are, for all launches that share it.
     """
 
     kernel: Any
     shape: Shape
     arguments: tuple[Any, ...]
-    views: dict[int, Any]
+    views: Views
     reads: frozenset[int]
     writes: frozenset[int]
     group: Pair
-    places: dict[int, Pair] = field(default_factory=dict)
 
     def __call__(self, stream: Any) -> None:
         """Queue the kernel on a stream."""
@@ -98,19 +100,13 @@ class Launch:
         """The types for which the kernel is compiled."""
         return tuple(self.kernel.typeof_pyval(self._taken(value)) for value in self.arguments)
 
-    @property
-    def mark(self) -> tuple[Any, ...]:
-        """All that tells this launch from others: two of one mark do the same."""
-        given = (_place(self.places, value) if _is_array(value) else value for value in self.arguments)
-        return self.kernel, self.shape.blocks, self.shape.threads, self.group, *given
-
     def _taken(self, value: Any) -> Any:
-        if not _is_array(value):
+        if isinstance(value, np.generic):
             return value
-        start, _ = _place(self.places, value)
-        if start not in self.views:
-            self.views[start] = device_view(value)
-        return self.views[start]
+        key = address(value), _size(value), value.dtype
+        if key not in self.views:
+            self.views[key] = device_view(value)
+        return self.views[key]
 
     def after(self, other: Launch) -> bool:
         """Whether this launch must wait for another."""
@@ -157,14 +153,26 @@ class Steps:
         self.values["gradient_step"] = np.uint64(run.grid.cells if groups else 0)
         names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
         self.copies = {name: run.make(f"back.copies_{name}") for name in names} if groups > 1 else {}
-        self.tables = self._tables()
-        self.tables |= {name: run.space.upload(np.zeros(3, np.int64)) for name in ("clock", "clock_next")}
-        self.views: dict[int, Any] = {}
-        self.places: dict[int, Pair] = {}
-        self.halves: list[list[Launch]] = []
-        self.graphs: dict[Pair, Any] = {}
-        self.home = {name: address(array) for name, array in arrays.items()}
-        self.next: Pair | None = None
+        self.begin = 0 if self.sign > 0 else run.steps - 1
+        self.wanted = sorted({name for _, what, *rest in module.STEP if rest for name in _arguments(what)})
+        self.tables = _uploaded(run.space, self._tables())
+        self.names = arrays | self.tables | self.copies
+        self.home = {name: address(array) for name, array in self.names.items()}
+        self.graphs: dict[tuple[int, bool], Any] = {}
+        self.next = self.begin, 0
+
+    @cached_property
+    def halves(self) -> list[list[Launch]]:
+        """The launches of a step with each field where it was at first, and of one with the fields' buffers exchanged."""
+        names, views = dict(self.names), Views()
+        return [self._step(names, views, number) for number in (0, 1)]
+
+    @cached_property
+    def mark(self) -> tuple[Any, ...]:
+        """All that decides what a step launches: two of one mark do the same."""
+        shapes = ((shape.blocks, shape.threads, *shape.integers.values()) for shape in self.shapes.values())
+        places = ((self.home[name], _size(self.names[name])) for name in self.wanted if name in self.names)
+        return self.module.__name__, *shapes, *places, *(self.values[n] for n in self.wanted if n in self.values)
 
     def advance(self, first: int, last: int) -> None:
         """See ``Backend.loop``."""
@@ -172,41 +180,41 @@ class Steps:
         with on(device):
             stream, steps, turn = stream_of(self.run.space), last - first, self._turn()
             if self.next != (start, turn):
-                self._set_clock(start, turn)
+                self.tables["clock_next" if turn else "clock"][...] = self.run.space.upload(self._clock(start))
             self.next = (start + self.sign * steps, (turn + steps) % 2)
-            if not self.halves:
-                names = self.arrays | self.tables | self.copies
-                self.halves = [self._step(names, 0), self._step(names, 1)]
-            pair = [*self.halves[turn], *self.halves[1 - turn]]
             if (self.module.__name__, device) not in LOADED:
                 with quiet(), one_process(self.module):
-                    compile_kernels(self.module, pair)
-                    steps -= self._launch(pair, min(steps, 2), stream)
+                    compile_kernels(self.module, self._launches(turn, single=False))
+                    steps -= self._launch(self._launches(turn, single=False), min(steps, 2), stream)
                 LOADED.add((self.module.__name__, device))
             if self.run.steps > FEW_STEPS and device is not None:
-                for launches, times in ((pair, steps // 2), (self.halves[turn], steps % 2)):
+                for single, times in ((False, steps // 2), (True, steps % 2)):
                     if times:
-                        self._graph(turn, launches).launch(times, stream)
+                        self._graph(turn, single).launch(times, stream)
             else:
                 with quiet():
-                    self._launch(pair, steps, stream)
+                    self._launch(self._launches(turn, single=False), steps, stream)
             for name in self.copies if first == 0 else ():
                 self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
         exchange(self.program, self.arrays, last - first)
 
-    def _graph(self, turn: int, launches: list[Launch]) -> Any:
-        """The graph of some launches, which begin at a turn."""
-        key = turn, len(launches)
+    def _launches(self, turn: int, single: bool) -> list[Launch]:
+        """The launches of a step that begins at a turn, or of two."""
+        return self.halves[turn] if single else [*self.halves[turn], *self.halves[1 - turn]]
+
+    def _graph(self, turn: int, single: bool) -> Any:
+        """The graph of these."""
+        key = turn, single
         if key not in self.graphs:
-            marks = tuple(launch.mark for launch in launches)
-            self.graphs[key] = graph_of(cuda, self.run.space.device, launches, marks)
+            made = partial(self._launches, turn, single)
+            self.graphs[key] = graph_of(cuda, self.run.space.device, made, (*key, *self.mark))
         return self.graphs[key]
 
     def _turn(self) -> int:
         """0 where every field's array is the one that it was at first, 1 where it is that of its other buffer."""
         rotating = [name for stage in self.program.stages for name in stage.rotating]
         moved = any(address(self.arrays[name]) != self.home[name] for name in rotating)
-        return int(moved if rotating else self.next is not None and self.next[1])
+        return int(moved if rotating else self.next[1])
 
     @staticmethod
     def _launch(pair: list[Launch], steps: int, stream: Any) -> int:
@@ -217,21 +225,21 @@ class Steps:
 
     def _tables(self) -> dict[str, Any]:
         """Arrays that kernels read besides the run's own: points, and their order by cells where they share some."""
-        wanted = {name for _, what, *rest in self.module.STEP if rest for name in _arguments(what)}
+        wanted = set(self.wanted)
         found = {name: self.arrays[name] for name in self.run.cells}
+        found |= dict.fromkeys(("clock", "clock_next"), self._clock(self.begin))
         if folded := {name: cells for name, cells in found.items() if f"starts_{name}" in wanted}:
             found |= spots(folded, self.run.shots * self.run.grid.cells)
         for name, cells in list(found.items()):
             if f"first_{name}" in wanted:
                 found[f"first_{name}"], found[f"order_{name}"] = shares(cells)
-        return {name: self.run.space.upload(found[name]) for name in wanted & found.keys()}
+        return {name: found[name] for name in self.wanted if name in found}
 
-    def _set_clock(self, step: int, turn: int) -> None:
-        """Let the clock that comes next show a step."""
-        now = np.array([step, step // self.run.stride % self.slots, step % self.run.stride], np.int64)
-        self.tables["clock_next" if turn else "clock"][...] = self.run.space.upload(now)
+    def _clock(self, step: int) -> NDArray[np.int64]:
+        """A clock that shows a step."""
+        return np.array([step, step // self.run.stride % self.slots, step % self.run.stride], np.int64)
 
-    def _step(self, names: dict[str, Any], number: int) -> list[Launch]:
+    def _step(self, names: dict[str, Any], views: Views, number: int) -> list[Launch]:
         """The launches of one step; ``names`` afterwards say what each name means in the next."""
         launches: list[Launch] = []
         for kind, what, *rest in [*self.module.STEP, ("rotate", "clock")]:
@@ -242,7 +250,7 @@ class Steps:
             shape = self._points(what) if kind == "points" else self.shapes[kind]
             group = (number, stage) if stage >= 0 else (number, -1 - len(launches))
             if all(shape.blocks):
-                launches.append(self._bound(what, shape, names, written, group))
+                launches.append(self._bound(what, shape, names, views, written, group))
         return launches
 
     def _points(self, what: Any) -> Shape:
@@ -250,14 +258,22 @@ class Steps:
         count = self.tables[cells].shape[0] - cells.startswith("first_")
         return Shape((-(-count // 128), 1, 1), (128, 1), {})
 
-    def _bound(self, what: Any, shape: Shape, names: dict[str, Any], written: Sequence[str], group: Pair) -> Launch:
+    def _bound(
+        self,
+        what: Any,
+        shape: Shape,
+        names: dict[str, Any],
+        views: Views,
+        written: Sequence[str],
+        group: Pair,
+    ) -> Launch:
         given, numbers = _arguments(what), shape.integers
         arrays = {name: names[name] for name in given if name in names}
-        places = {name: _place(self.places, array)[0] for name, array in arrays.items()}
+        places = {name: address(array) for name, array in arrays.items()}
         values = tuple(arrays[n] if n in arrays else numbers[n] if n in numbers else self.values[n] for n in given)
         writes = frozenset(places[name] for name in written)
         reads = frozenset(places.values()) - writes
-        return Launch(what, shape, values, self.views, reads, writes, group, self.places)
+        return Launch(what, shape, values, views, reads, writes, group)
 
 
 def _groups(run: Any, direction: Direction, history: bool) -> int:
@@ -271,15 +287,12 @@ def _arguments(what: Any) -> tuple[str, ...]:
     return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
 
 
-def _place(known: dict[int, Pair], array: Any) -> Pair:
-    """Where an array begins, and its length; asked once for arrays that outlive what is known of them."""
-    if id(array) not in known:
-        known[id(array)] = address(array), _size(array)
-    return known[id(array)]
-
-
-def _is_array(value: Any) -> bool:
-    return not isinstance(value, np.generic)
+def _uploaded(space: Any, arrays: dict[str, NDArray[np.int64]]) -> dict[str, Any]:
+    """Arrays of integers on the device: the small ones at once, since each copy there takes its time."""
+    small = {name: array for name, array in arrays.items() if array.size <= SMALL}
+    found = {name: space.upload(array) for name, array in arrays.items() if name not in small}
+    whole, ends = space.upload(np.concatenate(list(small.values()))), np.cumsum([array.size for array in small.values()])
+    return found | {name: whole[end - a.size : end] for (name, a), end in zip(small.items(), ends.tolist(), strict=True)}
 
 
 def _size(array: Any) -> int:

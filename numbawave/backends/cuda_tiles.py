@@ -143,8 +143,9 @@ def spots(cells: dict[str, NDArray[np.int64]], count: int) -> dict[str, NDArray[
         their own order; and ``"starts_<name>"``: where those of the n-th cell with points begin.
     """
     rows = np.unique(np.concatenate(list(cells.values())))
-    words = np.searchsorted(rows, np.arange(0, count, 32)).astype(np.int64) << 32
-    np.bitwise_or.at(words, rows >> 5, 1 << (rows & 31))
+    word = rows >> 5
+    words = np.repeat(np.arange(rows.size + 1) << 32, np.diff(word + 1, prepend=0, append=-(-count // 32)))
+    np.bitwise_or.at(words, word, 1 << (rows & 31))
     found = {"spots": words}
     for name, each in cells.items():
         order = np.argsort(each, kind="stable")

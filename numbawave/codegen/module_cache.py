@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,11 +49,16 @@ def load(title: str, text: str, options: Any = None) -> ModuleType:
     ModuleType
         The module, registered in ``sys.modules``.
     """
-    name = f"nw_{title}_{hashlib.sha256(f'{text}{options}'.encode()).hexdigest()[:16]}"
+    name = _name(title, text, str(options))
     if name in sys.modules:
         return sys.modules[name]
     path = cache_folder() / f"{name}.py"
     return _imported(name, str(path) if _written(path, text) else f"<numbawave {name}>", text)
+
+
+@lru_cache(maxsize=512)
+def _name(title: str, text: str, options: str) -> str:
+    return f"nw_{title}_{hashlib.sha256(f'{text}{options}'.encode()).hexdigest()[:16]}"
 
 
 def load_file(path: Path) -> ModuleType:

@@ -28,7 +28,7 @@ def declare(run: Any, keep: bool) -> Ledger:
 
 def _given(run: Any) -> Iterator[Buffer]:
     """Parameter grids and amplitudes, made from the caller's, and the gradients that go back to these."""
-    real = run.dtype.name
+    real = run.real
     for parameter in run.setup.forward.parameters:
         yield Buffer(f"given.{parameter.name}", _model(run, run.grid), real, given=True)
     for source in run.setup.forward.sources:
@@ -37,7 +37,7 @@ def _given(run: Any) -> Iterator[Buffer]:
 
 def _of_all(run: Any, keep: bool) -> Iterator[Buffer]:
     """Results of all shots, where these run in batches."""
-    real = run.dtype.name
+    real = run.real
     for _, field, array in run.state_names():
         shape = (run.shots, *run.setup.field_shape(run.grid, field))
         yield Buffer(f"all.{array}", shape, real, result=True)
@@ -58,7 +58,7 @@ def _of_batch(run: Any, keep: bool) -> Iterator[Buffer]:
         if not buffer.given:
             yield replace(buffer, last=FORWARD, result=False) if buffer.first == FORWARD else buffer
     for source in run.setup.forward.sources:
-        yield Buffer(f"batch.amplitude_{source.name}", _traces(part, f"cells_{source.name}"), run.dtype.name)
+        yield Buffer(f"batch.amplitude_{source.name}", _traces(part, f"cells_{source.name}"), run.real)
 
 
 def _model(run: Any, grid: Any) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ def _traces(run: Any, points: str) -> tuple[int, ...]:
 
 def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps forward, and those made again on the way back; the final state and the records are results."""
-    real, results = run.dtype.name, {array for _, _, array in run.state_names()}
+    real, results = run.real, {array for _, _, array in run.state_names()}
     again = int(
         run.later or run.schedule.repeated > 0
     )  # else steps are made again in a second backward pass only, if there is one
@@ -91,7 +91,7 @@ def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
 
 def _kept(run: Any) -> Iterator[Buffer]:
     """History of a segment, and states."""
-    slots, real = (run.slots_of if run.undo is None else run.ring_of), run.dtype.name
+    slots, real = (run.slots_of if run.undo is None else run.ring_of), run.real
     for need in run.storage.buffers(slots, run.space.device is not None):
         name = need.name if run.undo is None else need.name.replace("history", "ring", 1)
         yield Buffer(name, need.shape, need.dtype, need.place, copies=need.copies)
@@ -125,7 +125,7 @@ def state_bytes(run: Any) -> int:
 
 def _back(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps back."""
-    real = run.dtype.name
+    real = run.real
     for name, shape in field_shapes(run, run.setup.adjoint.program, "adjoint_"):
         yield Buffer(f"back.{name}", shape, real, first=BACKWARD)
     for source in run.setup.forward.sources:

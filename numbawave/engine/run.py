@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -109,6 +109,11 @@ class Run:
         if self.undo is not None and self.ring_starts == [0]:
             unwind(self, self.undo)
 
+    @cached_property
+    def real(self) -> str:
+        """The dtype's name, which NumPy makes anew whenever it is asked."""
+        return self.dtype.name
+
     @property
     def model_step(self) -> int:
         """Elements from one shot's parameter grid to the next one's."""
@@ -117,8 +122,8 @@ class Run:
     @property
     def slots(self) -> int:
         """Slots of history that are there at once."""
-        kept = [action for action in (*self.schedule.forward, *self.schedule.backward) if isinstance(action, Forward)]
-        return max(-(-k.last // self.stride) - -(-k.first // self.stride) for k in kept if k.keep)
+        kept = (a for a in (*self.schedule.forward, *self.schedule.backward) if isinstance(a, Forward) and a.keep)
+        return max(-(-k.last // self.stride) - -(-k.first // self.stride) for k in kept)
 
     @property
     def box(self) -> Box:
@@ -131,13 +136,8 @@ class Run:
         return self.box != self.grid.rows(self.grid.box("full"), self.backend.lanes)
 
     def state_names(self) -> list[tuple[str, Field, str]]:
-        """The state between two steps: public name, field, and the array that holds it."""
-        found = []
-        for field_ in self.setup.forward.fields:
-            found.append((field_.name, field_, field_.name))
-            if field_.levels == 2:
-                found.append((f"{field_.name}_previous", field_, f"{field_.name}_next"))
-        return found
+        """See ``Setup.state_names``."""
+        return self.setup.state_names
 
     @property
     def rings(self) -> bool:
@@ -147,12 +147,12 @@ class Run:
     @property
     def ring_of(self) -> Slots:
         """What the ring of a segment is made of."""
-        return Slots((self.ring_starts[-1],), self.dtype.name, self.schedule.longest, 1)
+        return Slots((self.ring_starts[-1],), self.real, self.schedule.longest, 1)
 
     @property
     def slots_of(self) -> Slots:
         """What history is made of."""
-        return Slots((self.setup.channels, self.shots, *self.box.shape), self.dtype.name, self.slots, self.stride)
+        return Slots((self.setup.channels, self.shots, *self.box.shape), self.real, self.slots, self.stride)
 
     def state_views(self) -> Iterator[tuple[str, tuple[slice, ...]]]:
         """The parts of the state's arrays that can be other than zero: names of the arrays, and where."""
@@ -164,7 +164,7 @@ class Run:
     def make(self, name: str, zero: bool = True) -> Any:
         """A buffer of the ledger."""
         buffer = self.ledger[name]
-        if buffer.dtype != self.dtype.name:
+        if buffer.dtype != self.real:
             return self.space.buffer(prod(buffer.shape), buffer.dtype)
         return self.space.zeros(*buffer.shape) if zero else self.space.empty(*buffer.shape)
 

@@ -60,6 +60,16 @@ class Setup:
         return solutions(self.forward, self.adjoint)
 
     @cached_property
+    def state_names(self) -> list[tuple[str, Field, str]]:
+        """The state between two steps: public name, field, and the array that holds it."""
+        found = []
+        for field in self.forward.fields:
+            found.append((field.name, field, field.name))
+            if field.levels == 2:
+                found.append((f"{field.name}_previous", field, f"{field.name}_next"))
+        return found
+
+    @cached_property
     def channels(self) -> int:
         """Forms that history keeps of a step."""
         return sum(len(forms) for forms in self.kept)

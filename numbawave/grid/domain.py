@@ -94,7 +94,8 @@ class Axis:
         low = min(self.low + depth, self.stop - self.first) if self.low else 0
         high = min(self.high + depth, self.stop - self.first) if self.high else 0
         low_end = min(self.first + round_up(low, lanes), self.last)
-        wide = round_up(self.last - (self.stop - high), lanes) if high else 0
+        # Aligned rows are for threads, each of which has a cell: no block need be full.
+        wide = round_up(self.last - (self.stop - high), lanes if self.align == 1 else 1) if high else 0
         return low_end, max(low_end, self.last - wide)
 
     def slab_size(self, depth: int) -> int:

@@ -74,7 +74,7 @@ class Calibration:
         self.run, self.device, self.dtype = run, model.device, model.dtype
         self.kind = "cuda" if model.device.type == "cuda" else "cpu"
         self.ndim = len(run.grid.axes)
-        here = f"{run.dtype.name}_{run.backend.name}_{_processor(model.device)}_{numbawave.__version__}"
+        here = f"{run.real}_{run.backend.name}_{_processor(model.device)}_{numbawave.__version__}"
         self.steps = _file(f"steps_{run.setup.forward.name}_{self.ndim}d_{run.setup.accuracy}_{here}")
         self.links = _file(f"links_{here}")
 

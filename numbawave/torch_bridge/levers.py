@@ -94,7 +94,7 @@ def _schedule(run: Run, options: Options) -> Schedule:
 
 def fewest(run: Run) -> int:
     """The number of segments with which history and states take the fewest bytes."""
-    slot = coded_bytes(run.storage.compression, run.setup.channels * run.shots * run.box.cells, run.dtype.name)
+    slot = coded_bytes(run.storage.compression, run.setup.channels * run.shots * run.box.cells, run.real)
     return fewest_bytes(run.steps, slot / run.stride, state_bytes(run))
 
 

@@ -20,28 +20,21 @@ class Meter:
 
     def __init__(self, device: int | None) -> None:
         self.device = device
-        self.now, self.before = self._now(), self._peak()
+        self.now, self.before = self._now_and_peak()
 
     def bytes(self) -> int | None:
         """The most since then; None where there was more before, and where the system does not say."""
-        most = self._peak()
+        _, most = self._now_and_peak()
         return most - self.now if most > self.before else None
 
-    def _now(self) -> int:
-        if self.device is not None:
-            return self._allocated("current")
-        with suppress(OSError, ValueError):
-            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        return 0
-
-    def _peak(self) -> int:
-        if self.device is not None:
-            return self._allocated("peak")
-        with suppress(OSError, StopIteration), open("/proc/self/status") as file:
-            return int(next(line for line in file if line.startswith("VmHWM")).split()[1]) * 1024
-        return 0
-
-    def _allocated(self, which: str) -> int:
-        """What ``torch.cuda.memory_allocated`` and its like give, without the list of all the rest that they make first."""
-        found = torch.cuda.memory_stats_as_nested_dict(self.device)
-        return int(found["allocated_bytes"]["all"][which]) if found else 0
+    def _now_and_peak(self) -> tuple[int, int]:
+        if self.device is not None:  # what memory_allocated and its like give, without the list that they make first
+            found = torch.cuda.memory_stats_as_nested_dict(self.device)
+            held = found["allocated_bytes"]["all"] if found else {"current": 0, "peak": 0}
+            return int(held["current"]), int(held["peak"])
+        with suppress(OSError, StopIteration, ValueError):
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            lines = Path("/proc/self/status").read_text().splitlines()
+            peak = next(line for line in lines if line.startswith("VmHWM"))
+            return pages * os.sysconf("SC_PAGE_SIZE"), int(peak.split()[1]) * 1024
+        return 0, 0

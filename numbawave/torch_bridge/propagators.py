@@ -141,7 +141,7 @@ def call_info(choice: Choice, ledger: Ledger) -> CallInfo:
     model, coding = next(iter(prepared.models.values())), run.storage.compression
     return CallInfo(run.setup.forward.name, len(run.grid.axes), step.dt, step.internal_dt, step.step_ratio, prepared.nt,
                     run.shots, run.setup.accuracy, prepared.widths, run.damping.frequency, run.damping.max_vel,
-                    run.dtype.name, str(model.device), run.backend.name, options.history, run.batch or run.shots,
+                    run.real, str(model.device), run.backend.name, options.history, run.batch or run.shots,
                     run.storage.mode, coding.error if coding else "", history, state_bytes(run), choice.levers, expected,
                     ledger)  # fmt: skip
 

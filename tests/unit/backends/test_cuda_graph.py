@@ -1,6 +1,7 @@
 """Which launches wait for which, found without a GPU."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,22 +51,30 @@ def test_nearest_leaves_out_what_comes_before_anyway() -> None:
     assert [nearest(diamond, k) for k in range(4)] == [[], [0], [0], [2, 1]]
 
 
-def test_a_mark_tells_all_launches_apart() -> None:
-    from numbawave.backends.cuda_steps import Launch
+def test_a_mark_tells_steps_apart() -> None:
+    from numbawave.backends.cuda import address
+    from numbawave.backends.cuda_steps import Steps
     from numbawave.backends.cuda_tiles import Shape
 
-    def mark(array: np.ndarray, number: int = 3, blocks: int = 1, group: tuple[int, int] = (0, 0)) -> tuple:
-        shape = Shape((blocks, 1, 1), (32, 1), {})
-        return Launch("kernel", shape, (array, np.uint64(number)), {}, frozenset(), frozenset(), group).mark
+    def mark(array: np.ndarray, number: int = 3, blocks: int = 1, low: int = 4, module: str = "one") -> tuple:
+        steps = SimpleNamespace(
+            module=SimpleNamespace(__name__=module),
+            shapes={"all": Shape((blocks, 1, 1), (32, 1), {"x_low": np.uint32(low)})},
+            names={"wavefield": array},
+            home={"wavefield": address(array)},
+            values={"nx": np.uint64(number)},
+            wanted=["nx", "wavefield", "x_low"],
+        )
+        return Steps.mark.func(steps)
 
     array = np.zeros(8)
     different = [array, array[1:], array[:7], np.zeros(8)]
     marks = [
-        mark(array),
-        *(mark(other) for other in different[1:]),
-        mark(array, 4),
-        mark(array, 3, 2),
-        mark(array, 3, 1, (0, 1)),
+        *map(mark, different),
+        mark(array, number=4),
+        mark(array, blocks=2),
+        mark(array, low=5),
+        mark(array, module="another"),
     ]
     assert mark(array) == marks[0]
     assert len(set(marks)) == len(marks)
