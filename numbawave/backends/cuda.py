@@ -75,6 +75,37 @@ def limited(registers: int) -> Callable[[Callable[..., Any]], Any]:
     return partial(kernel, registers=registers)
 
 
+def _instruction(text: str) -> Any:
+    """A function of kernels that is some lines of machine code; None where the package lets no one write these."""
+    with suppress(ImportError):
+        types = importlib.import_module(f"{cuda.__name__}.types")
+        ir = importlib.import_module("llvmlite.ir")
+
+        @importlib.import_module(f"{cuda.__name__}.extending").intrinsic
+        def instruction(typing: Any) -> Any:
+            def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                kind = ir.FunctionType(ir.VoidType(), [])
+                builder.call(ir.InlineAsm(kind, text, "~{memory}", side_effect=True), [])
+                return context.get_dummy_value()
+
+            return types.none(), code
+
+        return instruction
+    return None
+
+
+begin = None if simulated() else _instruction("griddepcontrol.wait; griddepcontrol.launch_dependents;")
+"""What a kernel that may start early begins with: it waits there, and lets the next one start early in its turn."""
+
+EARLY = (9, 0)
+"""The compute capability from which kernels may."""
+
+
+def starts_early(device: int | None) -> bool:
+    """Whether kernels may on a device."""
+    return device is not None and begin is not None and tuple(cuda.gpus[device].compute_capability) >= EARLY
+
+
 @contextmanager
 def on(device: int | None) -> Iterator[None]:
     """Make a device current for this thread's CUDA calls, and leave what was current as it was."""

@@ -1,4 +1,4 @@
-"""Two steps as a CUDA graph, and many of them in one launch."""
+"""Steps as CUDA graphs: each launch after those that it must wait for, and many steps in one replay."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cuda.bindings import driver
 from numbawave.backends.cuda import quiet
 from numbawave.errors import BackendError
 
-LONG = 64
-"""Kernels in the longer graph, at most. Replaying a graph costs a few microseconds, whatever it holds, and making it about
-twenty for each kernel."""
+LONG = 256
+"""Kernels in the longer graph, at most. Replaying a graph costs a few microseconds, whatever it holds, and the steps of one
+overlap where those of two do not; making it costs about ten microseconds for each kernel."""
 
 KEPT = 64
 """Graphs that are kept for a later call, at most: where it gets the memory of an earlier one, it replays that one's."""
@@ -23,18 +23,20 @@ _CAPTURING = threading.Lock()
 _KNOWN: dict[tuple[Any, ...], Graph] = {}
 """Graphs by what they launch, the latest used last."""
 _KNOWING = threading.Lock()
-_LANES: dict[int, list[Any]] = {}
-"""Streams on which launches are captured, by device."""
+_STREAMS: dict[int, Any] = {}
+"""The streams on which launches are captured, by device."""
 _RETIRED: list[tuple[Any, Any]] = []
 """Graphs that nobody needs any more, and the events that say when they have run."""
 
 
-def graph_of(cuda: Any, device: int, launches: Callable[[], Sequence[Any]], mark: tuple[Any, ...]) -> Graph:
+def graph_of(
+    cuda: Any, device: int, launches: Callable[[], Sequence[Any]], mark: tuple[Any, ...], early: bool = False
+) -> Graph:
     """The graph of some launches, made anew unless it is known.
 
     Parameters
     ----------
-    cuda, device
+    cuda, device, early
         See ``Graph``.
     launches : callable
         Gives them.
@@ -44,7 +46,7 @@ def graph_of(cuda: Any, device: int, launches: Callable[[], Sequence[Any]], mark
     key = device, mark
     with _KNOWING:
         graph = _KNOWN.pop(key, None)
-    graph = graph or Graph(cuda, device, launches())
+    graph = graph or Graph(cuda, device, launches(), early)
     with _KNOWING:
         _KNOWN[key] = graph
         while len(_KNOWN) > KEPT:
@@ -53,7 +55,7 @@ def graph_of(cuda: Any, device: int, launches: Callable[[], Sequence[Any]], mark
 
 
 class Graph:
-    """Launches of two steps, captured once and replayed.
+    """Launches, captured once and replayed.
 
     Parameters
     ----------
@@ -62,34 +64,52 @@ class Graph:
     device : int
     launches : sequence of Launch
         Those that do not depend on each other will run side by side.
+    early : bool
+        Whether each kernel begins with ``begin()``: its blocks may then start before those that it waits for have ended.
     """
 
-    def __init__(self, cuda: Any, device: int, launches: Sequence[Any]) -> None:
+    def __init__(self, cuda: Any, device: int, launches: Sequence[Any], early: bool) -> None:
         _bury()
         self._done = cuda.event(timing=False)
-        self._pair = _captured(cuda, device, launches)
-        weakref.finalize(self, driver.cuGraphDestroy, self._pair)
-        self._once = self._executable(self._pair)
+        self._graphs = _captured(cuda, device, launches)
+        self._early, self._count = early, len(launches)
+        self._edges = waits((*launches, *launches))[self._count :]  # those of launches that are not the first
+        weakref.finalize(self, _destroy, self._graphs)
+        self._once = self._executable(1)
         self._often: Any = None
-        self._many = LONG // len(launches)
+        self._many = LONG // self._count
 
-    def launch(self, pairs: int, stream: Any) -> None:
-        """Replay the pair so many times on a stream."""
+    def launch(self, times: int, stream: Any) -> None:
+        """Replay the launches so many times on a stream."""
         address = int(stream)
-        if self._often is None and pairs >= 2 * self._many > 2:
-            chain = _chain(self._pair, self._many)
-            self._often = self._executable(chain)
-            _checked(driver.cuGraphDestroy(chain))
+        if self._often is None and times >= 2 * self._many > 2:
+            self._often = self._executable(self._many)
         if self._often is not None:
-            for _ in range(pairs // self._many):
+            for _ in range(times // self._many):
                 _checked(driver.cuGraphLaunch(self._often, address))
-            pairs %= self._many
-        for _ in range(pairs):
+            times %= self._many
+        for _ in range(times):
             _checked(driver.cuGraphLaunch(self._once, address))
         self._done.record(stream)
 
-    def _executable(self, graph: Any) -> Any:
-        made = _checked(driver.cuGraphInstantiate(graph, 0))
+    def _executable(self, times: int) -> Any:
+        """The launches so many times, one after another only where they must be."""
+        whole = _checked(driver.cuGraphCreate(0))
+        try:
+            kernels = [_kernel(graph) for graph in self._graphs] * times
+            nodes = [_checked(driver.cuGraphAddKernelNode(whole, None, 0, kernel)) for kernel in kernels]
+            edges = [
+                (nodes[(time - 1) * self._count + before], nodes[time * self._count + position])
+                for time in range(times)
+                for position, earlier in enumerate(self._edges)
+                for before in earlier
+                if (time - 1) * self._count + before >= 0
+            ]
+            if edges:
+                _link(whole, edges, self._early)
+            made = _checked(driver.cuGraphInstantiate(whole, 0))
+        finally:
+            driver.cuGraphDestroy(whole)
         weakref.finalize(self, _RETIRED.append, (self._done, made))
         return made
 
@@ -101,60 +121,63 @@ def _bury() -> None:
         driver.cuGraphExecDestroy(entry[1])
 
 
-def _captured(cuda: Any, device: int, launches: Sequence[Any]) -> Any:
-    """A graph of launches, each after those that it must wait for: a stream a launch, and events between them."""
+def _destroy(graphs: Sequence[Any]) -> None:
+    for graph in graphs:
+        driver.cuGraphDestroy(graph)
+
+
+def _captured(cuda: Any, device: int, launches: Sequence[Any]) -> list[Any]:
+    """A graph of each launch."""
     with _CAPTURING, quiet():
-        lanes = _LANES.setdefault(device, [])
-        lanes += [cuda.stream() for _ in range(len(launches) + 1 - len(lanes))]
-        origin, *lanes = lanes[: len(launches) + 1]
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        _checked(driver.cuStreamBeginCapture(int(origin), mode))
-        try:
-            start = _mark(cuda, origin)
-            events: list[Any] = []
-            for position, (launch, lane) in enumerate(zip(launches, lanes, strict=True)):
-                for event in [events[k] for k in nearest(launches, position)] or [start]:
-                    event.wait(lane)
-                launch(lane)
-                events.append(_mark(cuda, lane))
-            for event in events:
-                event.wait(origin)
-        finally:
-            graph = _checked(driver.cuStreamEndCapture(int(origin)))
-        return graph
+        if device not in _STREAMS:
+            _STREAMS[device] = cuda.stream()
+        stream, found = _STREAMS[device], []
+        for launch in launches:
+            mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+            _checked(driver.cuStreamBeginCapture(int(stream), mode))
+            try:
+                launch(stream)
+            finally:
+                graph = _checked(driver.cuStreamEndCapture(int(stream)))
+            found.append(graph)
+        return found
 
 
-def _mark(cuda: Any, stream: Any) -> Any:
-    event = cuda.event(timing=False)
-    event.record(stream)
-    return event
+def _kernel(graph: Any) -> Any:
+    """The parameters of the only node that a graph has."""
+    status, nodes, _ = driver.cuGraphGetNodes(graph, 1)
+    _checked((status,))
+    return _checked(driver.cuGraphKernelNodeGetParams(nodes[0]))
 
 
-def nearest(launches: Sequence[Any], position: int) -> list[int]:
-    """Earlier launches that one must wait for, without those that come before another of them anyway."""
-    found: list[int] = []
-    covered: set[int] = set()
-    for k in reversed(range(position)):
-        if k not in covered and launches[position].after(launches[k]):
-            found.append(k)
-            covered |= _before(launches, k)
+def _link(whole: Any, edges: Sequence[tuple[Any, Any]], early: bool) -> None:
+    """Let nodes wait for others: until these have ended, or until all of their blocks have begun."""
+    first, later = map(list, zip(*edges, strict=True))
+    data = None
+    if early:
+        data = []
+        for _ in edges:
+            data.append(driver.CUgraphEdgeData())
+            data[-1].type = driver.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+            data[-1].from_port = driver.CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+    add = getattr(driver, "cuGraphAddDependencies_v2", None) or driver.cuGraphAddDependencies
+    _checked(add(whole, first, later, data, len(edges)))
+
+
+def waits(launches: Sequence[Any]) -> list[list[int]]:
+    """For each launch the earlier ones that it must wait for, without those that come before another of them anyway."""
+    found: list[list[int]] = []
+    before: list[set[int]] = []
+    for position, launch in enumerate(launches):
+        nearest: list[int] = []
+        covered: set[int] = set()
+        for k in reversed(range(position)):
+            if k not in covered and launch.after(launches[k]):
+                nearest.append(k)
+                covered |= before[k] | {k}
+        found.append(nearest)
+        before.append(covered)
     return found
-
-
-def _before(launches: Sequence[Any], position: int) -> set[int]:
-    found: set[int] = set()
-    for k in reversed(range(position)):
-        if k not in found and launches[position].after(launches[k]):
-            found |= {k} | _before(launches, k)
-    return found
-
-
-def _chain(graph: Any, count: int) -> Any:
-    whole = _checked(driver.cuGraphCreate(0))
-    last: list[Any] = []
-    for _ in range(count):
-        last = [_checked(driver.cuGraphAddChildGraphNode(whole, last or None, len(last), graph))]
-    return whole
 
 
 def _checked(result: tuple[Any, ...]) -> Any:

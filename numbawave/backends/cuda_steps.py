@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from collections.abc import Iterable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,17 @@ from numpy.typing import NDArray
 
 from numbawave.backends import simulated
 from numbawave.backends.base import Advance, Coder, Direction, exchange, grid_values, history_use
-from numbawave.backends.cuda import LOADED, address, cuda, device_view, on, quiet, stream_of
+from numbawave.backends.cuda import LOADED, address, cuda, on, quiet, starts_early, stream_of
 from numbawave.backends.cuda_compilation import compile_kernels
+from numbawave.backends.cuda_launch import Launch, Pair, Views, arguments, cases_at, neighbours, size, touched
 from numbawave.backends.cuda_layout import CudaLayout
 from numbawave.backends.cuda_tiles import Shape, launch_shape, regions_of, shares, spots
 from numbawave.codegen.module_cache import load, one_process
-from numbawave.codegen.region import COORDINATE
+from numbawave.codegen.region import COORDINATE, Case, Region
 from numbawave.codegen.step_cuda import Manner, source
 
 if not simulated():
     from numbawave.backends.cuda_graph import graph_of
-
-Pair = tuple[int, int]
-Views = dict[tuple[int, int, Any], Any]
 
 SPLIT_CELLS = 400_000
 """From so many cells of all shots on, interior, slabs and edges have kernels of their own."""
@@ -50,69 +47,20 @@ class Cuda(CudaLayout):
         shared = any(np.unique(cells).size < cells.size for cells in points)
         groups = _groups(run, direction, history)
         taken = groups or run.shots
-        shapes = {region.name: launch_shape(run, program, region, taken) for region in regions_of(run, program, split)}
+        regions = regions_of(run, program, split)
+        shapes = {region.name: launch_shape(run, program, region, taken) for region in regions}
         looped = any(shape.integers["shot_step"] < run.shots for shape in shapes.values())
         ticker = [name for name, shape in shapes.items() if all(shape.blocks)][-1]
-        manner = Manner(split, shared, looped, ticker)
+        manner = Manner(split, shared, looped, ticker, not split and starts_early(run.space.device))
         text = source(run.setup, direction, history_use(run, direction, history), run.real, manner)
         module = load(f"{program.name}_{len(program.axes)}d_cuda", text)
-        return Steps(run, program, module, shapes, arrays, direction, history).advance
+        return Steps(run, program, module, regions, shapes, arrays, direction, history).advance
 
     def coder(self, space: Any) -> Coder:
         """See ``Backend``."""
         from numbawave.backends.coding_cuda import CudaCoder
 
         return CudaCoder(space)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel with all of its arguments.
-
-    Attributes
-    ----------
-    kernel : compiled kernel
-    shape : Shape
-    arguments : tuple
-        Arrays and numbers.
-    views : dict
-        By address, size and dtype: arrays as kernels take them, for all launches that share it.
-    reads, writes : frozenset of int
-        Addresses of the arrays.
-    group : tuple of int
-        Launches of one group write different cells and read what none of them writes; a lone launch is its own group.
-    """
-
-    kernel: Any
-    shape: Shape
-    arguments: tuple[Any, ...]
-    views: Views
-    reads: frozenset[int]
-    writes: frozenset[int]
-    group: Pair
-
-    def __call__(self, stream: Any) -> None:
-        """Queue the kernel on a stream."""
-        self.kernel[self.shape.blocks, self.shape.threads, stream](*map(self._taken, self.arguments))
-
-    @property
-    def types(self) -> tuple[Any, ...]:
-        """The types for which the kernel is compiled."""
-        return tuple(self.kernel.typeof_pyval(self._taken(value)) for value in self.arguments)
-
-    def _taken(self, value: Any) -> Any:
-        if isinstance(value, np.generic):
-            return value
-        key = address(value), _size(value), value.dtype
-        if key not in self.views:
-            self.views[key] = device_view(value)
-        return self.views[key]
-
-    def after(self, other: Launch) -> bool:
-        """Whether this launch must wait for another."""
-        if self.group == other.group:
-            return False
-        return bool(self.writes & (other.writes | other.reads) or self.reads & other.writes)
 
 
 class Steps:
@@ -124,6 +72,7 @@ class Steps:
     program : Program
     module : module
         Kernels, and ``STEP``: what a step launches.
+    regions : list of Region
     shapes : dict of str to Shape
         By region.
     arrays : dict of str to array
@@ -136,12 +85,14 @@ class Steps:
         run: Any,
         program: Any,
         module: Any,
+        regions: list[Region],
         shapes: dict[str, Shape],
         arrays: dict[str, Any],
         direction: Direction,
         history: bool,
     ) -> None:
         self.run, self.program, self.module, self.shapes, self.arrays = run, program, module, shapes, arrays
+        self.cases = {region.name: region.cases for region in regions}
         self.sign = 1 if direction == "forward" else -1
         self.values = grid_values(run, program)
         self.values |= {name: np.uint32(value) for name, value in self.values.items() if COORDINATE.fullmatch(name)}
@@ -154,7 +105,7 @@ class Steps:
         names = [f"gradient_{parameter.name}" for parameter in run.setup.forward.parameters]
         self.copies = {name: run.make(f"back.copies_{name}") for name in names} if groups > 1 else {}
         self.begin = 0 if self.sign > 0 else run.steps - 1
-        self.wanted = sorted({name for _, what, *rest in module.STEP if rest for name in _arguments(what)})
+        self.wanted = sorted({name for _, what, *rest in module.STEP if rest for name in arguments(what)})
         self.tables = _uploaded(run.space, self._tables())
         self.names = arrays | self.tables | self.copies
         self.home = {name: address(array) for name, array in self.names.items()}
@@ -171,7 +122,7 @@ class Steps:
     def mark(self) -> tuple[Any, ...]:
         """All that decides what a step launches: two of one mark do the same."""
         shapes = ((shape.blocks, shape.threads, *shape.integers.values()) for shape in self.shapes.values())
-        places = ((self.home[name], _size(self.names[name])) for name in self.wanted if name in self.names)
+        places = ((self.home[name], size(self.names[name])) for name in self.wanted if name in self.names)
         return self.module.__name__, *shapes, *places, *(self.values[n] for n in self.wanted if n in self.values)
 
     def advance(self, first: int, last: int) -> None:
@@ -207,7 +158,8 @@ class Steps:
         key = turn, single
         if key not in self.graphs:
             made = partial(self._launches, turn, single)
-            self.graphs[key] = graph_of(cuda, self.run.space.device, made, (*key, *self.mark))
+            early = hasattr(self.module, "begin")
+            self.graphs[key] = graph_of(cuda, self.run.space.device, made, (*key, *self.mark), early)
         return self.graphs[key]
 
     def _turn(self) -> int:
@@ -247,16 +199,20 @@ class Steps:
                 names[what], names[f"{what}_next"] = names[f"{what}_next"], names[what]
                 continue
             stage, written = rest
-            shape = self._points(what) if kind == "points" else self.shapes[kind]
+            shape, cover = self._at_points(what) if kind == "points" else (self.shapes[kind], self.cases[kind])
             group = (number, stage) if stage >= 0 else (number, -1 - len(launches))
             if all(shape.blocks):
-                launches.append(self._bound(what, shape, names, views, written, group))
+                launches.append(self._bound(what, shape, names, views, group, written, cover))
         return launches
 
-    def _points(self, what: Any) -> Shape:
-        cells = next(name for name in _arguments(what) if name.startswith(("first_", "cells_", "receivers_", "around_")))
-        count = self.tables[cells].shape[0] - cells.startswith("first_")
-        return Shape((-(-count // 128), 1, 1), (128, 1), {})
+    def _at_points(self, what: Any) -> tuple[Shape, Iterable[Case]]:
+        """How a kernel for points is launched, and in which cases these may lie."""
+        owner = next(name for name in arguments(what) if name.startswith(("first_", "cells_", "receivers_", "around_")))
+        count = self.tables[owner].shape[0] - owner.startswith("first_")
+        name = owner.removeprefix("first_").removeprefix("model_")
+        every = [case for cases in self.cases.values() for case in cases]
+        cover = every if name.startswith("around_") else cases_at(self.run, self.program, self.arrays[name])
+        return Shape((-(-count // 128), 1, 1), (128, 1), {}), cover
 
     def _bound(
         self,
@@ -264,27 +220,22 @@ class Steps:
         shape: Shape,
         names: dict[str, Any],
         views: Views,
-        written: Sequence[str],
         group: Pair,
+        written: Iterable[str],
+        cover: Iterable[Case],
     ) -> Launch:
-        given, numbers = _arguments(what), shape.integers
+        given, numbers = arguments(what), shape.integers
         arrays = {name: names[name] for name in given if name in names}
-        places = {name: address(array) for name, array in arrays.items()}
         values = tuple(arrays[n] if n in arrays else numbers[n] if n in numbers else self.values[n] for n in given)
-        writes = frozenset(places[name] for name in written)
-        reads = frozenset(places.values()) - writes
-        return Launch(what, shape, values, views, reads, writes, group)
+        every = (case for cases in self.cases.values() for case in cases)
+        near = neighbours(every, cover, max(1, self.program.corner))
+        places = {name: address(array) for name, array in arrays.items()}
+        return Launch(what, shape, values, views, *touched(places, written, cover, near), group)
 
 
 def _groups(run: Any, direction: Direction, history: bool) -> int:
     """Groups of shots that add to one gradient, each to its own copy, so that no two threads meet; 0 for none."""
     return max(1, run.backend.copies(run)) if history and direction == "adjoint" and not run.batched else 0
-
-
-@lru_cache(maxsize=1024)
-def _arguments(what: Any) -> tuple[str, ...]:
-    function = getattr(what, "py_func", None) or what.fn
-    return tuple(function.__code__.co_varnames[: function.__code__.co_argcount])
 
 
 def _uploaded(space: Any, arrays: dict[str, NDArray[np.int64]]) -> dict[str, Any]:
@@ -293,7 +244,3 @@ def _uploaded(space: Any, arrays: dict[str, NDArray[np.int64]]) -> dict[str, Any
     found = {name: space.upload(array) for name, array in arrays.items() if name not in small}
     whole, ends = space.upload(np.concatenate(list(small.values()))), np.cumsum([array.size for array in small.values()])
     return found | {name: whole[end - a.size : end] for (name, a), end in zip(small.items(), ends.tolist(), strict=True)}
-
-
-def _size(array: Any) -> int:
-    return int(array.size if isinstance(array, np.ndarray) else array.numel())

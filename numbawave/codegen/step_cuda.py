@@ -8,7 +8,7 @@ from typing import Any
 
 from numbawave.codegen import points
 from numbawave.codegen.expression import Names
-from numbawave.codegen.layout import History, module_head
+from numbawave.codegen.layout import INDENT, History, module_head
 from numbawave.codegen.order import steps_ahead
 from numbawave.codegen.points import Rings, Solved
 from numbawave.codegen.points_cuda import points_kernel
@@ -33,12 +33,15 @@ class Manner:
         Whether threads of a sweep take several shots, one after another.
     ticker : str
         The region, with cells in it, whose kernel sets the clock of the next step.
+    early : bool
+        Whether a kernel's blocks may start before the kernels that it waits for have ended, by which small grids gain.
     """
 
     split: bool
     shared: bool
     looped: bool
     ticker: str
+    early: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -242,7 +245,8 @@ class _Page:
         self._close()
         code = "\n".join(self.kernels)
         title = f"{self.program.name}: the kernels of one time step ({direction}), and their order in STEP."
-        imports = "from numbawave.backends.cuda import cuda, kernel, limited"
+        imports = f"from numbawave.backends.cuda import {'begin, ' * self.manner.early}cuda, kernel, limited"
         head = module_head(title, imports, self.real, self.constants, code)
         step = ["STEP = [", *(f"    {launch}," for launch in self.step), "]"]
-        return head + "".join(f"\n\n{k}\n" for k in [*self.kernels, "\n".join(step)])
+        kernels = [k.replace(":\n", f":\n{INDENT}begin()\n", 1) if self.manner.early else k for k in self.kernels]
+        return head + "".join(f"\n\n{k}\n" for k in [*kernels, "\n".join(step)])

@@ -24,7 +24,7 @@ from numbawave.stencil.form import (
     walk,
 )
 from numbawave.stencil.parts import part, slabs
-from numbawave.stencil.reach import reach, support
+from numbawave.stencil.reach import corner, reach, support
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,12 @@ class Program:
     def reach(self) -> int:
         """The farthest neighbour that any form reads, in half stencil widths: the halo that the grid needs."""
         return max((reach(form) for stage in self.stages for form in stage.forms), default=0)
+
+    @cached_property
+    def corner(self) -> int:
+        """The most axes along which any form reads one neighbour."""
+        taps = (form for stage in self.stages for _, form in stage.taps)
+        return max(map(corner, (*taps, *(form for stage in self.stages for form in stage.forms))), default=0)
 
     def depth(self, axis: str) -> int:
         """The largest depth of any stage's slab pass along an axis, in half stencil widths beyond the slab's width."""

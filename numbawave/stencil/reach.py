@@ -20,6 +20,13 @@ def reach(form: Form, field: Field | None = None) -> int:
 
 
 @lru_cache(maxsize=4096)
+def corner(form: Form, axes: frozenset[str] = frozenset()) -> int:
+    """The most axes along which a form reads one neighbour: 1 where all lie in rows through the point."""
+    along = axes | {form.axis} if isinstance(form, Derivative) else axes
+    return max((corner(child, along) for child in children(form)), default=len(axes))
+
+
+@lru_cache(maxsize=4096)
 def support(form: Form) -> int:
     """How far beyond the width of an axis's slabs a form can be other than zero."""
     if isinstance(form, Read):

@@ -45,7 +45,7 @@ def test_threads_and_blocks_in_reverse_change_no_bit(case: Case) -> None:
 def last_first(launches: Sequence[Any]) -> list[Any]:
     """The launches in another order that keeps their dependencies: whenever several are ready, the last of them."""
     cuda_graph = pytest.importorskip("numbawave.backends.cuda_graph", exc_type=ImportError)
-    waits = [set(cuda_graph.nearest(launches, position)) for position in range(len(launches))]
+    waits = list(map(set, cuda_graph.waits(launches)))
     order: list[int] = []
     while len(order) < len(launches):
         order.append(max(k for k in range(len(launches)) if k not in order and waits[k] <= set(order)))

@@ -28,7 +28,7 @@ class Tensors(DeviceTensors):
 def test_tensors_serve_as_arrays(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, other = Experiment(case), Experiment(case)
     expected = [*plain.forward(keep=True), *plain.adjoint()]
-    monkeypatch.setattr("numbawave.backends.cuda_steps.device_view", lambda array: np.asarray(array).reshape(-1))
+    monkeypatch.setattr("numbawave.backends.cuda_launch.device_view", lambda array: np.asarray(array).reshape(-1))
     space: Any = Tensors(getattr(torch, case.dtype), None)  # type: ignore[arg-type]
     monkeypatch.setattr(other.run, "space", space)
     monkeypatch.setattr(other, "_up", lambda *given: [{n: space.upload(v) for n, v in arrays.items()} for arrays in given])

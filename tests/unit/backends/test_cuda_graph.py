@@ -14,10 +14,11 @@ pytestmark = pytest.mark.skipif(simulated(), reason="needs no simulator")
 
 
 def launch(reads: set[int], writes: set[int], group: tuple[int, int]) -> object:
-    from numbawave.backends.cuda_steps import Launch
+    from numbawave.backends.cuda_launch import Launch
     from numbawave.backends.cuda_tiles import Shape
 
-    return Launch(None, Shape((1, 1, 1), (1, 1), {}), (), {}, frozenset(reads), frozenset(writes), group)
+    parts = [frozenset((address, None) for address in some) for some in (reads, writes)]
+    return Launch(None, Shape((1, 1, 1), (1, 1), {}), (), {}, *parts, group)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +42,14 @@ def test_launches_of_one_group_do_not_wait() -> None:
     assert launch({1}, {2}, (1, 3)).after(first)
 
 
-def test_nearest_leaves_out_what_comes_before_anyway() -> None:
-    from numbawave.backends.cuda_graph import nearest
+def test_what_comes_before_anyway_is_not_waited_for() -> None:
+    from numbawave.backends.cuda_graph import waits
 
     chain = [launch({k}, {k + 1}, (0, k)) for k in range(4)]
-    assert [nearest(chain, k) for k in range(4)] == [[], [0], [1], [2]]
+    assert waits(chain) == [[], [0], [1], [2]]
 
     diamond = [launch({0}, {1}, (0, 0)), launch({1}, {2}, (0, 1)), launch({1}, {3}, (0, 2)), launch({1, 2, 3}, {4}, (0, 3))]
-    assert [nearest(diamond, k) for k in range(4)] == [[], [0], [0], [2, 1]]
+    assert waits(diamond) == [[], [0], [0], [2, 1]]
 
 
 def test_a_mark_tells_steps_apart() -> None:
@@ -88,9 +89,38 @@ def closure(edges: list[set[int]]) -> list[set[int]]:
     return before
 
 
+def test_regions_wait_for_those_beside_them_alone() -> None:
+    from numbawave.backends.cuda_graph import waits
+    from numbawave.backends.cuda_launch import Launch, neighbours, touched
+    from numbawave.backends.cuda_tiles import Shape
+
+    cases = [frozenset(name) for name in ("", "z", "x", "zx")]
+
+    def step(number: int, now: str, later: str) -> list[Launch]:
+        found = []
+        for case in cases:
+            reads, writes = touched({"u": 1, "w": 2}, [later], [case], neighbours(cases, [case], corner=1))
+            found.append(Launch(None, Shape((1, 1, 1), (1, 1), {}), (), {}, reads, writes, (number, 0)))
+        return found
+
+    found = waits([*step(0, "u", "w"), *step(1, "w", "u")])
+
+    inside, z, x, zx = range(4)
+    assert [set(edges) for edges in found[4:]] == [{inside, z, x}, {inside, z, zx}, {inside, x, zx}, {z, x, zx}]
+
+
+def test_where_corners_are_read_all_wait_for_all() -> None:
+    from numbawave.backends.cuda_launch import neighbours
+
+    cases = [frozenset(name) for name in ("", "z", "x", "zx")]
+    assert neighbours(cases, cases[:1], corner=1) == cases[:3]
+    assert neighbours(cases, cases[:1], corner=2) == cases
+    assert neighbours(cases, cases, corner=1) == cases
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_nearest_stand_for_all_and_none_is_idle(seed: int) -> None:
-    from numbawave.backends.cuda_graph import nearest
+    from numbawave.backends.cuda_graph import waits
 
     rng = np.random.default_rng(seed)
     launches = [
@@ -98,7 +128,7 @@ def test_the_nearest_stand_for_all_and_none_is_idle(seed: int) -> None:
     ]
     every = [{k for k in range(n) if launches[n].after(launches[k])} for n in range(14)]
 
-    found = [nearest(launches, n) for n in range(14)]
+    found = waits(launches)
 
     assert closure([set(edges) for edges in found]) == closure(every)
     for edges in found:

@@ -66,6 +66,20 @@ def test_single_precision_stays_single_and_in_registers(
         assert ".entry" in text
 
 
+@pytest.mark.parametrize("direction", ["forward", "adjoint"])
+def test_kernels_that_start_early_wait_before_all_else(direction: str) -> None:
+    known = setup("scalar", 2, frozenset("zx"), 4, False)
+    module = load(
+        "ptx_early", source(known, direction, USE[direction], "float32", Manner(False, False, False, "all", True))
+    )
+    printed = [value.py_func for value in vars(module).values() if hasattr(value, "py_func")]
+    for function in printed:
+        text, _ = cuda.compile_ptx(function, signature(function, "float32"), cc=(9, 0))
+        assert text.count("griddepcontrol.wait;") == text.count("griddepcontrol.launch_dependents;") == 1
+        touched = min(text.index(access) for access in ("ld.global", "st.global"))
+        assert touched > text.index("griddepcontrol.launch_dependents;")
+
+
 def test_double_precision_compiles() -> None:
     for function in kernels("scalar", 2, "forward", "float64").values():
         text, _ = cuda.compile_ptx(function, signature(function, "float64"), cc=(9, 0))
