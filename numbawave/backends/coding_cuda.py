@@ -37,6 +37,10 @@ class _Launch:
     def __call__(self, stream: Any) -> None:
         getattr(self.module, self.title)[self.blocks, self.threads, stream](*self.arrays)
 
+    def after(self, other: _Launch) -> bool:
+        """See ``Launch``; it is replayed alone."""
+        return True
+
 
 class CudaCoder:
     """See ``Coder``.

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from numbawave.history.media import Copier
 
 Copy = tuple[Any, NDArray[Any], int]
 """A flat array of the run's, memory of the host as ``Lane.staged`` gives it, and where in that its copy begins."""
@@ -43,6 +45,10 @@ class Space(Protocol):
     @property
     def device(self) -> int | None:
         """Ordinal of a CUDA device, None for the host's memory."""
+
+    @property
+    def copier(self) -> Copier:
+        """How bytes are copied on the host."""
 
     @property
     def stream(self) -> int:
@@ -112,6 +118,7 @@ class HostMemory:
     dtype: np.dtype[Any]
     device: int | None = None
     stream: int = 0
+    copier: ClassVar[Copier] = Copier()
 
     def zeros(self, *shape: int) -> NDArray[Any]:
         """See ``Space``."""

@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,35 @@ Bytes = NDArray[np.uint8]
 
 ROOM_BYTES = 64 * 2**20
 """Memory is taken by so much: the system gives small allocations page by page, which takes longer than to fill them."""
+
+
+COPIED_BYTES = 12 * 2**20
+"""A thread's share of what is only copied, at most: each costs some calls under the interpreter's lock, which all share."""
+
+THREADS = 12
+"""At most, for compressing and copying on the host."""
+
+
+class Copier:
+    """How bytes are copied on the host: by NumPy, each share in one thread."""
+
+    threads = THREADS
+
+    @property
+    def share(self) -> int:
+        """Bytes that a thread takes, at most."""
+        return COPIED_BYTES
+
+    def copy(self, to: Bytes, values: Bytes) -> None:
+        """Copy from one place to another."""
+        to[...] = values
+
+    def beginning(self, threads: int) -> Callable[[], object] | None:
+        """What each of so many threads does first, and nobody else."""
+        return None
+
+    def end(self) -> None:
+        """Leave all as it was before these threads."""
 
 
 class Places:
@@ -65,11 +95,13 @@ class Medium(Protocol):
         Whether what is read is what was written.
     named : (str, str)
         The argument that chose it, and its value.
+    copier : Copier
     """
 
     places: Places
     reliable: bool
     named: tuple[str, str]
+    copier: Copier
 
     def write(self, data: Bytes, place: int) -> None:
         """Keep bytes at a place."""
@@ -85,17 +117,24 @@ class Medium(Protocol):
 
 
 class Rooms:
-    """The host's memory."""
+    """The host's memory.
+
+    Parameters
+    ----------
+    copier : Copier, optional
+        NumPy unless given.
+    """
 
     reliable = True
     named = ("storage_mode", "cpu")
 
-    def __init__(self) -> None:
+    def __init__(self, copier: Copier | None = None) -> None:
+        self.copier = copier or Copier()
         self.places, self._rooms, self._lock = Places(ROOM_BYTES), dict[int, Bytes](), threading.Lock()
 
     def write(self, data: Bytes, place: int) -> None:
         """See ``Medium``."""
-        self.read(place, data.size)[...] = data
+        self.copier.copy(self.read(place, data.size), data)
 
     def read(self, place: int, size: int) -> Bytes:
         """See ``Medium``; a view."""
@@ -107,7 +146,7 @@ class Rooms:
 
     def fill(self, place: int, out: Bytes) -> None:
         """See ``Medium``."""
-        out[...] = self.read(place, out.size)
+        self.copier.copy(out, self.read(place, out.size))
 
     def close(self) -> None:
         """See ``Medium``."""
@@ -129,6 +168,7 @@ class File:
     def __init__(self, folder: str | None) -> None:
         self.folder = self.default() if folder is None else os.fspath(folder)
         self.named, self.places, self._lock = ("storage_path", self.folder), Places(), threading.Lock()
+        self.copier = Copier()
         self._open: Any = None
         self._file()
 

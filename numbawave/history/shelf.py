@@ -17,19 +17,13 @@ from numpy.typing import NDArray
 from numbawave.errors import StorageError
 from numbawave.history.codecs.blosc import compress, decompress, side_by_side
 from numbawave.history.codecs.compression import Compression
-from numbawave.history.media import Medium
-
-COPIED_BYTES = 12 * 2**20
-"""A thread's share of what is only copied, at most: each costs some calls under the interpreter's lock, which all share."""
+from numbawave.history.media import THREADS, Medium
 
 COMPRESSED_BYTES = 4 * 2**20
 """A thread's share of what is compressed, at most."""
 
 FEW_BYTES = 2**20
 """So little is not worth another thread."""
-
-THREADS = 12
-"""At most, for compressing and copying on the host."""
 
 SAMPLE = 2**15
 """Values of an array that show whether compressing it pays."""
@@ -155,7 +149,8 @@ class Shelf:
         """Do something with a part's pieces: what is small and the first other one here, the rest in other threads."""
         own, others = list[Job](), list[Job]()
         for number, (array, pays) in enumerate(zip(arrays, self._pressed[key], strict=True)):
-            for place, piece in enumerate(pieces(array, pays)):
+            share = COMPRESSED_BYTES if pays else self.medium.copier.share
+            for place, piece in enumerate(pieces(array, share)):
                 few = piece.nbytes <= FEW_BYTES or all(job[1].nbytes <= FEW_BYTES for job in own)
                 (own if few else others).append(((*key, number, place), piece, pays))
         given = [pool.submit(do, *job) for job in others]
@@ -167,7 +162,10 @@ class Shelf:
         with ExitStack() as stack:
             if self.compression:
                 stack.enter_context(side_by_side())
-            pool = ThreadPoolExecutor(max(2, min(THREADS, os.cpu_count() or 1)), "numbawave-history")
+            copier = self.medium.copier
+            threads = max(2, min(THREADS if self.compression else copier.threads, os.cpu_count() or 1))
+            pool = ThreadPoolExecutor(threads, "numbawave-history", copier.beginning(threads))
+            stack.callback(copier.end)
             stack.callback(pool.shutdown, cancel_futures=True)
             yield pool
 
@@ -186,8 +184,7 @@ class Shelf:
         return sample.nbytes >= PAYS[self.compression.codec] * len(compress(sample, self.compression))
 
 
-def pieces(array: Piece, pressed: bool = False) -> list[Piece]:
-    """A flat array, cut into what a thread takes at a time: pieces as equal as can be."""
-    share = COMPRESSED_BYTES if pressed else COPIED_BYTES
+def pieces(array: Piece, share: int) -> list[Piece]:
+    """A flat array, cut into what a thread takes at a time, of so many bytes at most: pieces as equal as can be."""
     size = -(-array.size // max(1, -(-array.nbytes // share)))
     return [array[start : start + size] for start in range(0, array.size, size)] if size else []

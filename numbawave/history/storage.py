@@ -98,14 +98,14 @@ class Storage:
             assert coding is not None
             return Coded(slots, backend.coder(space), coding.quantiser, make)
         self._check_room(slots)
-        shelf = Shelf(Rooms() if self.mode == "cpu" else File(self.path), coding)
+        shelf = Shelf(Rooms(space.copier) if self.mode == "cpu" else File(self.path), coding)
         return Streamed(slots, space, backend.coder(space), coding, shelf, make)
 
     def states(self, space: Any, make: Make) -> States:
         """Where a run's states are kept."""
         if self.place(space.device is not None) == "device":
             return States(space, None, make)
-        return States(space, Shelf(File(self.path) if self.mode == "disk" else Rooms()), make)
+        return States(space, Shelf(File(self.path) if self.mode == "disk" else Rooms(space.copier)), make)
 
     def _check_room(self, slots: Slots) -> None:
         """Whether the history of a segment fits, with nothing saved by blosc2."""

@@ -1,15 +1,20 @@
 """Torch's memory as a run sees it: NumPy views of tensors of the host, tensors themselves on a CUDA device."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from numbawave.engine.space import Copy, HostMemory, Lane
+from numbawave.history.media import Bytes, Copier
 from numbawave.torch_bridge.arrays import DTYPES, numpy_view, plain_view
+
+SHARE = 32 * 2**20
+"""Bytes that one call copies, at most."""
 
 
 class HostTensors(HostMemory):
@@ -79,12 +84,39 @@ class DeviceLane:
         ticket.event.wait(torch.cuda.current_stream(self.device))
 
 
+class TorchCopier(Copier):
+    """Copies by PyTorch's own threads, in few calls: each call takes the interpreter's lock, for which a run waits."""
+
+    threads = 2
+
+    @property
+    def share(self) -> int:
+        """See ``Copier``."""
+        return SHARE
+
+    def copy(self, to: Bytes, values: Bytes) -> None:
+        """See ``Copier``."""
+        if values.flags.writeable:
+            torch.from_numpy(to).copy_(torch.from_numpy(values))
+        else:  # PyTorch takes no memory that it must not write to; only what blosc2 made is such
+            super().copy(to, values)
+
+    def beginning(self, threads: int) -> Callable[[], object]:
+        """See ``Copier``: all take part of PyTorch's threads."""
+        return partial(torch.set_num_threads, max(1, torch.get_num_threads() // threads))
+
+    def end(self) -> None:
+        """See ``Copier``: what these threads chose became the choice of all that are yet to come."""
+        torch.set_num_threads(torch.get_num_threads())
+
+
 @dataclass(frozen=True)
 class DeviceTensors:
     """Tensors of one CUDA device, from torch's own allocator and on its current stream; see ``Space``."""
 
     dtype: torch.dtype
     device: int
+    copier: ClassVar[Copier] = TorchCopier()
 
     @property
     def stream(self) -> int:

@@ -119,7 +119,7 @@ def test_nothing_large_is_allocated_beside_the_ledger(
     Where blosc2 works, also what it is given and gives, one part of history at a time in each of two bays.
     """
     monkeypatch.setattr(media, "ROOM_BYTES", 2**18)
-    monkeypatch.setattr(shelf, "COPIED_BYTES", 2**18)
+    monkeypatch.setattr(media, "COPIED_BYTES", 2**18)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 2**16)
     monkeypatch.setattr(parts, "PART_BYTES", 2**18)
     undo = region == "reconstruct"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numbawave.engine.reversal import core
-from numbawave.history import parts, shelf
+from numbawave.history import media, parts, shelf
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.storage import Storage
 from tests.contract.experiment import EQUATIONS_ON, UPDATES, Case, Experiment, marked
@@ -63,7 +63,7 @@ CODED += [Storage(mode, compression=Compression(coding, codec)) for mode, coding
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two slots and pieces of few values, so that small runs have many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
-    monkeypatch.setattr(shelf, "COPIED_BYTES", 1000)
+    monkeypatch.setattr(media, "COPIED_BYTES", 1000)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 1000)
 
 

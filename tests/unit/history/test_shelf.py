@@ -109,7 +109,7 @@ def test_a_closed_shelf_may_be_used_again(place: Shelf, rng: np.random.Generator
 
 @pytest.mark.parametrize("workers", [1, 8])
 def test_threads_do_not_meet(place: Shelf, workers: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "COPIED_BYTES", 256)
+    monkeypatch.setattr(media, "COPIED_BYTES", 256)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 256)
     arrays = {number: [values(rng, 1000), values(rng, 70, "int8")] for number in range(6)}
     found = {number: [np.zeros_like(array) for array in both] for number, both in arrays.items()}
@@ -145,9 +145,8 @@ def test_a_piece_waits_for_its_turn(rng: np.random.Generator) -> None:
     assert (piece == 3).all()
 
 
-@pytest.mark.parametrize("pressed", [False, True])
-def test_arrays_are_cut_into_pieces_of_any_item(pressed: bool) -> None:
-    share = shelf.COMPRESSED_BYTES if pressed else shelf.COPIED_BYTES
+@pytest.mark.parametrize("share", [shelf.COMPRESSED_BYTES, media.COPIED_BYTES])
+def test_arrays_are_cut_into_pieces_of_any_item(share: int) -> None:
     for array in (
         np.zeros(0, "f4"),
         np.zeros(5, "f8"),
@@ -155,7 +154,7 @@ def test_arrays_are_cut_into_pieces_of_any_item(pressed: bool) -> None:
         np.zeros(2 * share, "i1"),
         np.zeros(7 * share // 3, "i1"),
     ):
-        cut = pieces(array, pressed)
+        cut = pieces(array, share)
         assert sum(piece.size for piece in cut) == array.size
         assert all(0 < piece.nbytes <= share and np.shares_memory(piece, array) for piece in cut)
         assert len(cut) == -(-array.nbytes // share)

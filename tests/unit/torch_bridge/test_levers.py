@@ -66,7 +66,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of two slots and pieces of few values, so that small runs have many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
-    monkeypatch.setattr(shelf, "COPIED_BYTES", 1000)
+    monkeypatch.setattr(media, "COPIED_BYTES", 1000)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 1000)
 
 
