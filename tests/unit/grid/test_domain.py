@@ -58,10 +58,14 @@ def test_slab_rows_hold_both_slabs_and_their_halo(
 
 
 @pytest.mark.parametrize(("cells", "widths", "halo", "depth"), LAYOUTS)
-def test_alignment_moves_cells_and_changes_no_count(cells: int, widths: tuple[int, int], halo: int, depth: int) -> None:
+def test_alignment_moves_cells_and_fills_no_block_of_the_high_slab(cells: int, widths: tuple[int, int], halo: int, depth: int) -> None:
     plain, aligned = (laid_out(cells, widths, halo, depth, align) for align in (1, 32))
     assert plain.axes[0] == aligned.axes[0]
     one, other = plain.axes[1], aligned.axes[1]
     for name in ("first", "origin", "stop", "last"):
         assert getattr(other, name) - getattr(one, name) == other.lead
-    assert [at + other.lead for at in one.slab(depth)] == list(other.slab(depth))
+    (low_end, blocks_start), (aligned_end, high_start) = one.slab(depth), other.slab(depth)
+    assert aligned_end == low_end + other.lead
+    assert high_start >= blocks_start + other.lead
+    needed = min(widths[1] + depth, other.stop - other.first) if widths[1] else 0
+    assert high_start == max(aligned_end, other.stop - needed if needed else other.last)
