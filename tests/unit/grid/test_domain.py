@@ -58,7 +58,7 @@ def test_slab_rows_hold_both_slabs_and_their_halo(
 
 
 @pytest.mark.parametrize(("cells", "widths", "halo", "depth"), LAYOUTS)
-def test_alignment_moves_cells_and_fills_no_block_of_the_high_slab(cells: int, widths: tuple[int, int], halo: int, depth: int) -> None:
+def test_aligned_rows_fill_no_block_of_the_high_slab(cells: int, widths: tuple[int, int], halo: int, depth: int) -> None:
     plain, aligned = (laid_out(cells, widths, halo, depth, align) for align in (1, 32))
     assert plain.axes[0] == aligned.axes[0]
     one, other = plain.axes[1], aligned.axes[1]
