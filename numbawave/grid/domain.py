@@ -17,8 +17,8 @@ FACE_LANES = 8
 class Axis:
     """One axis of the padded grid.
 
-    Along it lie a halo that stays zero, the low layer, the model, the high layer, on the fastest axis dead cells up to
-    a full block (their parameters are zero, and so they stay zero), and the halo again.
+    Along it lie a halo that stays zero, the low layer, the model, the high layer, where it is computed in blocks dead
+    cells up to a full one (their parameters are zero, and so they stay zero), and the halo again.
 
     Attributes
     ----------
@@ -52,6 +52,11 @@ class Axis:
         """Whether either face absorbs."""
         return self.low + self.high > 0
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether cells are computed in blocks. Aligned rows are for threads, each of which has a cell."""
+        return self.fastest and self.align == 1
+
     @cached_property
     def first(self) -> int:
         """Index of the first computed cell."""
@@ -70,7 +75,7 @@ class Axis:
     @cached_property
     def last(self) -> int:
         """Index after the last computed cell."""
-        return self.first + round_up(self.stop - self.first, LANES if self.fastest else 1)
+        return self.first + round_up(self.stop - self.first, LANES if self.in_blocks else 1)
 
     @cached_property
     def size(self) -> int:
@@ -94,8 +99,7 @@ class Axis:
         low = min(self.low + depth, self.stop - self.first) if self.low else 0
         high = min(self.high + depth, self.stop - self.first) if self.high else 0
         low_end = min(self.first + round_up(low, lanes), self.last)
-        # Aligned rows are for threads, each of which has a cell: no block need be full.
-        wide = round_up(self.last - (self.stop - high), lanes if self.align == 1 else 1) if high else 0
+        wide = round_up(self.last - (self.stop - high), lanes if self.in_blocks else 1) if high else 0
         return low_end, max(low_end, self.last - wide)
 
     def slab_size(self, depth: int) -> int:
