@@ -222,8 +222,8 @@ def domain(
         Axis(name, n, low, high, h, halo, name == names[-1])
         for name, n, (low, high), h in zip(names, shape, widths, spacing, strict=True)
     )
-    lead = -inner.slab(depth)[0] % align
-    return Domain((*outer, replace(inner, lead=lead, align=align)))
+    inner = replace(inner, align=align)
+    return Domain((*outer, replace(inner, lead=-inner.slab(depth)[0] % align)))
 
 
 def round_up(value: int, block: int) -> int:
