@@ -94,7 +94,8 @@ def grid_values(run: Any, program: Any) -> dict[str, Any]:
             f"{axis.name}_low": low,
             f"{axis.name}_high": high,
         }
-        found[f"{axis.name}_slab"] = axis.slab_size(run.setup.storage_depth(axis.name))
+        depth = run.setup.storage_depth(axis.name)
+        found |= {f"{axis.name}_slab": axis.slab_size(depth), f"{axis.name}_moved": axis.moved(depth)}
     found |= {"slot_size": run.slots_of.size, "channel_size": run.shots * run.box.cells, "ring_size": run.ring_starts[-1]}
     found |= {f"ring_start_{k}": start for k, start in enumerate(run.ring_starts)}
     values: dict[str, Any] = {name: np.uint64(value) for name, value in found.items()}

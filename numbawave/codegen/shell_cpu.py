@@ -99,7 +99,7 @@ def axis_integers(axes: tuple[str, ...], slabs: frozenset[str]) -> list[str]:
     found = []
     for axis in axes:
         found += [f"n{axis}", f"{axis}_first", "x_last" if axis == "x" else f"{axis}_rows"]
-        found += [f"{axis}_low", f"{axis}_high", f"{axis}_slab"] if axis in slabs else []
+        found += [f"{axis}_low", f"{axis}_high", f"{axis}_slab", f"{axis}_moved"] if axis in slabs else []
     return found
 
 
@@ -129,7 +129,7 @@ def _loop(first: str, last: str, lanes: int, lines: list[str]) -> list[str]:
 def _slab(axes: tuple[str, ...], axis: str, lines: Lines) -> list[str]:
     """The pass over an outer axis's slabs, for a row that meets one."""
     kept = f"{axis}_kept"
-    start = [f"{kept} = {axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis}"]
+    start = [f"{kept} = {axis} if {axis} < {axis}_low else {axis} - {axis}_moved"]
     start += [f"start_{axis} = {_row(axes, axis, 'shot')}"]
     return [
         f"if {axis} < {axis}_low or {axis} >= {axis}_high:",
@@ -142,7 +142,7 @@ def _ends(axes: tuple[str, ...], lines: Lines) -> list[str]:
     start = [f"start_x = {_row(axes, 'x', 'shot')}", "end_first, end_last = x_first, x_low"]
     other = [
         "if end == 1:",
-        f"{INDENT}start_x += x_slab - nx",
+        f"{INDENT}start_x -= x_moved",
         f"{INDENT}end_first, end_last = x_high, x_last",
     ]
     return [

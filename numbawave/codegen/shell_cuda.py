@@ -95,7 +95,9 @@ def sweep_kernel(
     ]
     lines = [*stage_comment(stage, "image" in use), *strides(axes, lines), *lines]
     whole = "\n".join(lines)
-    ends = [f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab", "from", "to", "past")]
+    ends = [
+        f"{axis}_{end}" for axis in axes for end in ("first", "low", "high", "stop", "slab", "moved", "from", "to", "past")
+    ]
     integers = [
         "shots",
         "shot_step",
@@ -141,9 +143,7 @@ def _shots(names: Names, stage: Stage, case: Case, kept: Sequence[Form], use: fr
         inner += indent([*carry, *body, *carried.shift, *moves, f"{march} = coordinate({march} + n1)"])
     else:
         inner += body
-    kept_at = [
-        f"{axis}_kept = coordinate({axis} if {axis} < {axis}_low else {axis} + {axis}_slab - n{axis})" for axis in slabs
-    ]
+    kept_at = [f"{axis}_kept = coordinate({axis} if {axis} < {axis}_low else {axis} - {axis}_moved)" for axis in slabs]
     start = [
         *kept_at,
         f"cell = {flat(axes, None, march)}",

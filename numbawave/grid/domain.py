@@ -102,11 +102,16 @@ class Axis:
         wide = round_up(self.last - (self.stop - high), lanes if self.in_blocks else 1) if high else 0
         return low_end, max(low_end, self.last - wide)
 
+    def moved(self, depth: int) -> int:
+        """Cells between the slabs that a memory variable leaves out: those of the high slab lie so much nearer."""
+        low_end, high_start = self.slab(depth)
+        gap = max(0, high_start - low_end - 2 * self.halo)
+        return gap if round_up(self.last + self.halo - gap, self.align) < self.size else 0
+
     def slab_size(self, depth: int) -> int:
         """Cells kept along the axis for a memory variable: both slabs with a halo around each."""
-        low_end, high_start = self.slab(depth)
-        kept = low_end + self.halo + self.size - high_start + self.halo
-        return min(self.size, round_up(kept, min(self.align, FACE_LANES)))
+        gap = self.moved(depth)
+        return round_up(self.last + self.halo - gap, self.align) if gap else self.size
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ class Domain:
             return [tuple(whole)]
         position = next(k for k, axis in enumerate(self.axes) if axis.name == slab)
         axis = self.axes[position]
-        (low, high), moved = axis.slab(depth), axis.size - axis.slab_size(depth)
+        (low, high), moved = axis.slab(depth), axis.moved(depth)
         ends = [slice(axis.first, low), slice(high - moved, axis.last - moved)] if moved else [whole[position]]
         return [(*whole[:position], end, *whole[position + 1 :]) for end in ends]
 

@@ -98,14 +98,16 @@ class Storage:
             assert coding is not None
             return Coded(slots, backend.coder(space), coding.quantiser, make)
         self._check_room(slots)
-        shelf = Shelf(Rooms(space.copier) if self.mode == "cpu" else File(self.path), coding)
+        # Codes are copied in few calls; where all bits go to the host, many threads are faster.
+        copier = space.copier if coding and not coding.codec else None
+        shelf = Shelf(Rooms(copier) if self.mode == "cpu" else File(self.path), coding)
         return Streamed(slots, space, backend.coder(space), coding, shelf, make)
 
     def states(self, space: Any, make: Make) -> States:
         """Where a run's states are kept."""
         if self.place(space.device is not None) == "device":
             return States(space, None, make)
-        return States(space, Shelf(File(self.path) if self.mode == "disk" else Rooms(space.copier)), make)
+        return States(space, Shelf(File(self.path) if self.mode == "disk" else Rooms()), make)
 
     def _check_room(self, slots: Slots) -> None:
         """Whether the history of a segment fits, with nothing saved by blosc2."""
