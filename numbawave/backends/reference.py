@@ -208,12 +208,12 @@ class _Grid:
         """Pairs of slices: in the grid, in the array that keeps both slabs of an axis."""
         position = self.names.axes.index(field.slab or "") + 1
         axis, size = self.run.grid.axes[position - 1], stored.shape[position]
-        low = min(size, axis.slab(self.run.setup.storage_depth(axis.name))[0] + axis.halo)
-        lead = (slice(None),) * position
-        moved = axis.size - size
+        depth, lead = self.run.setup.storage_depth(axis.name), (slice(None),) * position
+        low, moved = min(size, axis.slab(depth)[0] + axis.halo), axis.moved(depth)
+        stop = min(size, axis.size - moved)
         return [
             ((*lead, slice(0, low)), (*lead, slice(0, low))),
-            ((*lead, slice(low + moved, None)), (*lead, slice(low, None))),
+            ((*lead, slice(low + moved, stop + moved)), (*lead, slice(low, stop))),
         ]
 
     def advance(self, stage: Stage) -> None:

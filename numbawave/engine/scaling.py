@@ -35,8 +35,8 @@ def start(run: Any, parameters: Given, name: str, field: Field, array: str, cota
         return found
     found[...] = cotangent
     for position, axis in enumerate(run.grid.axes, start=1):
-        size = found.shape[position]
-        for outside in (slice(0, axis.first), slice(size - (axis.size - axis.stop), size)):
+        moved = axis.moved(run.setup.storage_depth(axis.name)) if axis.name == field.slab else 0
+        for outside in (slice(0, axis.first), slice(axis.stop - moved, None)):
             found[(slice(None),) * position + (outside,)] = 0.0
     if name != field.name:
         found /= run.setup.older(field)

@@ -179,25 +179,30 @@ class Experiment:
         kept[(..., *self.run.grid.interior)] = values[(..., *self.run.grid.interior)]
         return kept
 
-    def kept(self, field_: Field) -> Array:
-        """Where along its axis a memory variable's array lies in the grid."""
+    def kept(self, field_: Field) -> tuple[Array, Array]:
+        """Where along its axis a memory variable's values lie in its array, and in the grid."""
         axis = next(a for a in self.run.grid.axes if a.name == field_.slab)
         size = self.run.setup.field_shape(self.run.grid, field_)[self.run.grid.axes.index(axis)]
-        low = min(size, axis.slab(self.run.setup.storage_depth(axis.name))[0] + axis.halo)
-        return np.concatenate([np.arange(low), np.arange(low, size) + axis.size - size])
+        depth, there = self.run.setup.storage_depth(axis.name), np.arange(size)
+        here = np.where(there < axis.slab(depth)[0] + axis.halo, there, there + axis.moved(depth))
+        return there[here < axis.size], here[here < axis.size]
 
     def compact(self, field_: Field, full: Array) -> Array:
         """A field as the run keeps it, from the whole grid."""
         if field_.slab is None:
             return full
-        return np.ascontiguousarray(np.take(full, self.kept(field_), self._position(field_)))
+        shape, position = self.run.setup.field_shape(self.run.grid, field_), self._position(field_)
+        stored, (there, here) = np.zeros((len(full), *shape), full.dtype), self.kept(field_)
+        np.moveaxis(stored, position, 0)[there] = np.moveaxis(full, position, 0)[here]
+        return stored
 
     def expand(self, field_: Field, stored: Array) -> Array:
         """A field on the whole grid, from as the run keeps it."""
         if field_.slab is None:
             return stored
-        full = np.zeros((self.case.shots, *self.run.grid.shape), stored.dtype)
-        np.moveaxis(full, self._position(field_), 0)[self.kept(field_)] = np.moveaxis(stored, self._position(field_), 0)
+        full, position = np.zeros((self.case.shots, *self.run.grid.shape), stored.dtype), self._position(field_)
+        there, here = self.kept(field_)
+        np.moveaxis(full, position, 0)[here] = np.moveaxis(stored, position, 0)[there]
         return full
 
     def _position(self, field_: Field) -> int:
