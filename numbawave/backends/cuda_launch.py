@@ -124,12 +124,12 @@ def neighbours(cases: Iterable[Case], cover: Iterable[Case], corner: int) -> lis
     return [case for case in cases if any(len(case ^ own) <= corner for own in cover)]
 
 
-def cases_at(run: Any, program: Any, cells: NDArray[np.int64]) -> set[Case]:
+def cases_at(run: Any, program: Any, cells: NDArray[np.int64]) -> frozenset[Case]:
     """The cases of points, by their flat indices into the fields of all shots."""
-    found = [frozenset[str]()] * cells.size
-    for axis, place in zip(run.grid.axes, np.unravel_index(cells % run.grid.cells, run.grid.shape), strict=True):
-        if axis.name in program.slabs:
-            low, high = axis.slab(run.setup.depth(program, axis.name))
-            inside = ((place < low) | (place >= high)).tolist()
-            found = [case | {axis.name} if there else case for case, there in zip(found, inside, strict=True)]
-    return set(found)
+    found, slabs = np.zeros(cells.size, np.int64), [axis for axis in run.grid.axes if axis.name in program.slabs]
+    places = dict(zip(program.axes, np.unravel_index(cells % run.grid.cells, run.grid.shape), strict=True))
+    for bit, axis in enumerate(slabs):
+        (low, high), place = axis.slab(run.setup.depth(program, axis.name)), places[axis.name]
+        found |= ((place < low) | (place >= high)).astype(np.int64) << bit
+    codes = set(found.tolist())
+    return frozenset(frozenset(axis.name for bit, axis in enumerate(slabs) if code >> bit & 1) for code in codes)

@@ -123,7 +123,18 @@ class Steps:
         """All that decides what a step launches: two of one mark do the same."""
         shapes = ((shape.blocks, shape.threads, *shape.integers.values()) for shape in self.shapes.values())
         places = ((self.home[name], size(self.names[name])) for name in self.wanted if name in self.names)
-        return self.module.__name__, *shapes, *places, *(self.values[n] for n in self.wanted if n in self.values)
+        values = (self.values[name] for name in self.wanted if name in self.values)
+        return self.module.__name__, *shapes, *places, *values, *self.covers.values()
+
+    @cached_property
+    def covers(self) -> dict[Any, frozenset[Case]]:
+        """The cases in which the points of each kernel for points may lie: by these it follows what waits for it."""
+        found = {}
+        for what in (what for kind, what, *_ in self.module.STEP if kind == "points"):
+            name = _owner(what).removeprefix("first_").removeprefix("model_")
+            every = frozenset(case for cases in self.cases.values() for case in cases)
+            found[what] = every if name.startswith("around_") else cases_at(self.run, self.program, self.arrays[name])
+        return found
 
     def advance(self, first: int, last: int) -> None:
         """See ``Backend.loop``."""
@@ -199,20 +210,17 @@ class Steps:
                 names[what], names[f"{what}_next"] = names[f"{what}_next"], names[what]
                 continue
             stage, written = rest
-            shape, cover = self._at_points(what) if kind == "points" else (self.shapes[kind], self.cases[kind])
+            shape = self._points(what) if kind == "points" else self.shapes[kind]
+            cover = self.covers[what] if kind == "points" else self.cases[kind]
             group = (number, stage) if stage >= 0 else (number, -1 - len(launches))
             if all(shape.blocks):
                 launches.append(self._bound(what, shape, names, views, group, written, cover))
         return launches
 
-    def _at_points(self, what: Any) -> tuple[Shape, Iterable[Case]]:
-        """How a kernel for points is launched, and in which cases these may lie."""
-        owner = next(name for name in arguments(what) if name.startswith(("first_", "cells_", "receivers_", "around_")))
+    def _points(self, what: Any) -> Shape:
+        owner = _owner(what)
         count = self.tables[owner].shape[0] - owner.startswith("first_")
-        name = owner.removeprefix("first_").removeprefix("model_")
-        every = [case for cases in self.cases.values() for case in cases]
-        cover = every if name.startswith("around_") else cases_at(self.run, self.program, self.arrays[name])
-        return Shape((-(-count // 128), 1, 1), (128, 1), {}), cover
+        return Shape((-(-count // 128), 1, 1), (128, 1), {})
 
     def _bound(
         self,
@@ -231,6 +239,11 @@ class Steps:
         near = neighbours(every, cover, max(1, self.program.corner))
         places = {name: address(array) for name, array in arrays.items()}
         return Launch(what, shape, values, views, *touched(places, written, cover, near), group)
+
+
+def _owner(what: Any) -> str:
+    """The table that says which points a kernel's threads take."""
+    return next(name for name in arguments(what) if name.startswith(("first_", "cells_", "receivers_", "around_")))
 
 
 def _groups(run: Any, direction: Direction, history: bool) -> int:

@@ -57,7 +57,7 @@ def test_a_mark_tells_steps_apart() -> None:
     from numbawave.backends.cuda_steps import Steps
     from numbawave.backends.cuda_tiles import Shape
 
-    def mark(array: np.ndarray, number: int = 3, blocks: int = 1, low: int = 4, module: str = "one") -> tuple:
+    def mark(array: np.ndarray, number: int = 3, blocks: int = 1, low: int = 4, module: str = "one", at: str = "") -> tuple:
         steps = SimpleNamespace(
             module=SimpleNamespace(__name__=module),
             shapes={"all": Shape((blocks, 1, 1), (32, 1), {"x_low": np.uint32(low)})},
@@ -65,6 +65,7 @@ def test_a_mark_tells_steps_apart() -> None:
             home={"wavefield": address(array)},
             values={"nx": np.uint64(number)},
             wanted=["nx", "wavefield", "x_low"],
+            covers={"points": frozenset([frozenset(at)])},
         )
         return Steps.mark.func(steps)
 
@@ -76,6 +77,7 @@ def test_a_mark_tells_steps_apart() -> None:
         mark(array, blocks=2),
         mark(array, low=5),
         mark(array, module="another"),
+        mark(array, at="x"),  # sources that lie elsewhere have other launches wait for them
     ]
     assert mark(array) == marks[0]
     assert len(set(marks)) == len(marks)
@@ -107,6 +109,27 @@ def test_regions_wait_for_those_beside_them_alone() -> None:
 
     inside, z, x, zx = range(4)
     assert [set(edges) for edges in found[4:]] == [{inside, z, x}, {inside, z, zx}, {inside, x, zx}, {z, x, zx}]
+
+
+def test_points_are_in_the_cases_of_their_cells() -> None:
+    from numbawave.backends.cuda_launch import cases_at
+    from tests.contract.experiment import Case, Experiment
+
+    run = Experiment(Case("scalar", 2, shape=(2, 21, 35), shots=2)).run
+    z, x = run.grid.axes
+    inside = (z.slab(4)[0] + 1) * x.size + x.slab(4)[0] + 1
+    program = run.setup.forward
+
+    def found(*cells: int) -> set[frozenset[str]]:
+        return set(cases_at(run, program, np.array(cells, np.int64)))
+
+    assert found() == set()
+    assert found(inside) == found(inside + run.grid.cells) == {frozenset()}
+    assert found(inside, z.first * x.size + inside % x.size) == {frozenset(), frozenset("z")}
+    assert found(z.first * x.size + x.first, run.grid.cells + inside // x.size * x.size + x.stop - 1) == {
+        frozenset("zx"),
+        frozenset("x"),
+    }
 
 
 def test_where_corners_are_read_all_wait_for_all() -> None:
