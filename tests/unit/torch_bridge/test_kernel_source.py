@@ -51,7 +51,7 @@ def test_float32_kernels_compute_in_float32(direction: str) -> None:
     for function in rows:
         names = function.py_func.__code__.co_varnames[: function.py_func.__code__.co_argcount]
         integers = re.compile(
-            r"(first|last)_row|kept|shots|cells|model_step|n[zyx]|past|[zyx]_(first|last|rows|low|high|slab|from|to|past)"
+            r"(first|last)_row|kept|shots|cells|model_step|n[zyx]|past|[zyx]_(first|last|rows|low|high|slab|moved|from|to|past)"
         )
         array = numba.types.Array(numba.float32, 1, "C")
         kinds = [numba.uint64 if integers.fullmatch(n) else numba.float32 if n.startswith("per_") else array for n in names]
