@@ -93,6 +93,7 @@ class Steps:
     ) -> None:
         self.run, self.program, self.module, self.shapes, self.arrays = run, program, module, shapes, arrays
         self.cases = {region.name: region.cases for region in regions}
+        self.every = frozenset(case for cases in self.cases.values() for case in cases)
         self.sign = 1 if direction == "forward" else -1
         self.values = grid_values(run, program)
         self.values |= {name: np.uint32(value) for name, value in self.values.items() if COORDINATE.fullmatch(name)}
@@ -132,8 +133,7 @@ class Steps:
         found = {}
         for what in (what for kind, what, *_ in self.module.STEP if kind == "points"):
             name = _owner(what).removeprefix("first_").removeprefix("model_")
-            every = frozenset(case for cases in self.cases.values() for case in cases)
-            found[what] = every if name.startswith("around_") else cases_at(self.run, self.program, self.arrays[name])
+            found[what] = self.every if name.startswith("around_") else cases_at(self.run, self.program, self.arrays[name])
         return found
 
     def advance(self, first: int, last: int) -> None:
@@ -235,8 +235,7 @@ class Steps:
         given, numbers = arguments(what), shape.integers
         arrays = {name: names[name] for name in given if name in names}
         values = tuple(arrays[n] if n in arrays else numbers[n] if n in numbers else self.values[n] for n in given)
-        every = (case for cases in self.cases.values() for case in cases)
-        near = neighbours(every, cover, max(1, self.program.corner))
+        near = neighbours(self.every, cover, max(1, self.program.corner))
         places = {name: address(array) for name, array in arrays.items()}
         return Launch(what, shape, values, views, *touched(places, written, cover, near), group)
 

@@ -22,7 +22,7 @@ def forward(run: Any, parameters: Given, amplitudes: Given, initial: Given, keep
         return run.forward(parameters, amplitudes, initial, keep)  # type: ignore[no-any-return]
     run.ledger = declare(run, keep)
     records = {r.name: run.make(f"all.record_{r.name}", zero=False) for r in run.setup.forward.records}
-    state = {name: run.make(f"all.{array}", zero=False) for name, _, array in run.state_names()}
+    state = {name: run.make(f"all.{array}", zero=False) for name, _, array in run.setup.state_names}
     for shots, part in split(run):
         some = (_models(run, parameters, shots), _points(run, amplitudes, shots), _states(initial, shots))
         found, end = part.forward(*some, keep)
@@ -51,7 +51,7 @@ def adjoint(
         )
     gradients = {name: run.make(f"all.gradient_{name}") for name in parameters} if image else {}
     traces = {name: run.make(f"all.gradient_{name}", zero=False) for name in amplitudes}
-    arrays = run.state_names() if want_state else ()
+    arrays = run.setup.state_names if want_state else ()
     state = {name: run.make(f"all.adjoint_{array}", zero=False) for name, _, array in arrays}
     for shots, part in split(run):
         part.ledger = declare(part, image)

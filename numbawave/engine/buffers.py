@@ -38,7 +38,7 @@ def _given(run: Any) -> Iterator[Buffer]:
 def _of_all(run: Any, keep: bool) -> Iterator[Buffer]:
     """Results of all shots, where these run in batches."""
     real = run.real
-    for _, field, array in run.state_names():
+    for _, field, array in run.setup.state_names:
         shape = (run.shots, *run.setup.field_shape(run.grid, field))
         yield Buffer(f"all.{array}", shape, real, result=True)
         if run.back and run.to_start:
@@ -73,7 +73,7 @@ def _traces(run: Any, points: str) -> tuple[int, ...]:
 
 def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps forward, and those made again on the way back; the final state and the records are results."""
-    real, results = run.real, {array for _, _, array in run.state_names()}
+    real, results = run.real, {array for _, _, array in run.setup.state_names}
     again = int(
         run.later or run.schedule.repeated > 0
     )  # else steps are made again in a second backward pass only, if there is one

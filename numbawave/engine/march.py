@@ -40,7 +40,7 @@ class March:
     @property
     def state(self) -> Arrays:
         """The arrays of the state, as they are now."""
-        return {name: self.arrays[array] for name, _, array in self.run.state_names()}
+        return {name: self.arrays[array] for name, _, array in self.run.setup.state_names}
 
     @property
     def views(self) -> list[Any]:

@@ -21,7 +21,7 @@ def shared_arrays(run: Any) -> dict[str, str]:
     dict of str to str
         An array of the forward program, and one of the adjoint program of its shape.
     """
-    state = {f"adjoint_{array}" for _, _, array in run.state_names()}
+    state = {f"adjoint_{array}" for _, _, array in run.setup.state_names}
     adjoint = field_shapes(run, run.setup.adjoint.program, "adjoint_")
     spare = {name: shape for name, shape in adjoint if name not in state}
     found = {}
@@ -34,7 +34,7 @@ def shared_arrays(run: Any) -> dict[str, str]:
 
 def field_shapes(run: Any, program: Any, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every array of a program's fields: name and shape; ``prefix`` is that of the state's arrays."""
-    names = {prefix + array: field for _, field, array in run.state_names()} | program.arrays
+    names = {prefix + array: field for _, field, array in run.setup.state_names} | program.arrays
     for name, field in names.items():
         yield name, (run.shots, *run.setup.field_shape(run.grid, field))
 

@@ -25,7 +25,6 @@ from numbawave.grid.domain import Box, Domain
 from numbawave.history.base import Slots
 from numbawave.history.storage import Storage
 from numbawave.planning.ledger import Ledger
-from numbawave.stencil.form import Field
 from numbawave.stencil.program import Program
 from numbawave.stencil.solution import Solution
 
@@ -135,10 +134,6 @@ class Run:
         """Whether history leaves computed cells out."""
         return self.box != self.grid.rows(self.grid.box("full"), self.backend.lanes)
 
-    def state_names(self) -> list[tuple[str, Field, str]]:
-        """See ``Setup.state_names``."""
-        return self.setup.state_names
-
     @property
     def rings(self) -> bool:
         """Whether what is around the window's core is kept at each step."""
@@ -156,7 +151,7 @@ class Run:
 
     def state_views(self) -> Iterator[tuple[str, tuple[slice, ...]]]:
         """The parts of the state's arrays that can be other than zero: names of the arrays, and where."""
-        for _, field_, array in self.state_names():
+        for _, field_, array in self.setup.state_names:
             depth = self.setup.storage_depth(field_.slab) if field_.slab else 0
             for where in self.grid.computed(field_.slab, depth):
                 yield array, where
@@ -207,7 +202,7 @@ class Run:
     def _ahead(self, group: str, parameters: Given, amplitudes: Given, initial: Given, lent: Container[str] = ()) -> Arrays:
         """The arrays of steps forward, without those that are lent."""
         arrays = self._common(parameters, amplitudes)
-        for name, _, array in self.state_names():
+        for name, _, array in self.setup.state_names:
             if array not in lent:
                 arrays[array] = self.make(f"{group}.{array}", zero=name not in initial)
             if name in initial:
@@ -249,7 +244,7 @@ class Run:
         """
         self.tape = tape_of(self) if image and self.later else self.tape
         arrays = self._common(parameters, amplitudes)
-        for name, field_, array in self.state_names():
+        for name, field_, array in self.setup.state_names:
             arrays[f"adjoint_{array}"] = start(self, parameters, name, field_, array, final.get(name))
         self._buffers("back", arrays, self.setup.adjoint.program)
         for record in self.setup.forward.records:
@@ -272,7 +267,7 @@ class Run:
         traces = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
         state = {}
         if want_state:
-            for name, field_, array in self.state_names():
+            for name, field_, array in self.setup.state_names:
                 state[name] = finish(self, parameters, name, field_, arrays[f"adjoint_{array}"])
         return found, traces, state
 

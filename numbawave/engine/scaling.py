@@ -23,7 +23,7 @@ def start(run: Any, parameters: Given, name: str, field: Field, array: str, cota
     run : Run
     parameters : mapping of str to array
     name : str
-        Of the state's part; see ``Run.state_names``.
+        Of the state's part; see ``Setup.state_names``.
     field : Field
     array : str
         The array that holds it.

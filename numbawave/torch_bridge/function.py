@@ -75,7 +75,7 @@ class Propagation(torch.autograd.Function):
         records = run.setup.forward.records
         given = [None if g is None else run.space.view(g) for g in gradients]
         cotangents = {r.name: g for r, g in zip(records, given, strict=False)}
-        states = zip(run.state_names(), given[len(records) :], strict=True)
+        states = zip(run.setup.state_names, given[len(records) :], strict=True)
         final = {name: g for (name, _, _), g in states if g is not None}
         image = any(need for (kind, _), need in wanted.items() if kind == "parameter")
         state = any(need for (kind, _), need in wanted.items() if kind == "state")

@@ -106,7 +106,7 @@ def _results(prepared: Prepared, options: Options, outputs: list[torch.Tensor]) 
     found: dict[str, Any] = {}
     records = [outputs.pop(0) for _ in run.setup.forward.records]
     memory = {}
-    for (name, field, _), value in zip(run.state_names(), outputs, strict=True):
+    for (name, field, _), value in zip(run.setup.state_names, outputs, strict=True):
         if field.slab is None:
             found[WAVEFIELDS.get(name, name)] = interior(value, run.grid)
         else:

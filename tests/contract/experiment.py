@@ -168,7 +168,7 @@ class Experiment:
     def random_state(self, seed: int) -> Arrays:
         """Random wavefields on the model and its layers, random memory where a profile lets it be other than zero."""
         found = {}
-        for k, (name, field_, _) in enumerate(self.run.state_names()):
+        for k, (name, field_, _) in enumerate(self.run.setup.state_names):
             full = self.inside(self.random(self.case.shots, *self.run.grid.shape, seed=seed + k))
             found[name] = self.compact(field_, full * self._remembered(field_))
         return found

@@ -8,7 +8,7 @@ from tests.contract.experiment import BROAD, CPU, EDGES, PLAIN_CUDA, Case, Exper
 
 
 def expand(experiment: Experiment, state: dict) -> dict:
-    fields = {name: field for name, field, _ in experiment.run.state_names()}
+    fields = {name: field for name, field, _ in experiment.run.setup.state_names}
     return {name: experiment.expand(fields[name], value) for name, value in state.items()}
 
 
@@ -20,7 +20,7 @@ def test_gradient_is_the_transposed_jacobian(case: Case) -> None:
     plain.parameters = {n: tangent.parameters[n] for n in plain.parameters}
     plain.amplitudes = {n: tangent.amplitudes[n] for n in plain.amplitudes}
     start = expand(tangent, tangent.initial)
-    fields = {name: field for name, field, _ in plain.run.state_names()}
+    fields = {name: field for name, field, _ in plain.run.setup.state_names}
     plain.initial = {name: plain.compact(fields[name], start[name]) for name in fields}
 
     records, final = tangent.forward()

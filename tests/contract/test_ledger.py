@@ -106,7 +106,9 @@ def test_states_are_counted_without_halo(segments: int, states: int) -> None:
     assert kept.copies == states
     inside = prod(axis.last - axis.first for axis in run.grid.axes)
     assert kept.shape[1] >= 2 * inside
-    assert kept.bytes < states * sum(np.prod(run.setup.field_shape(run.grid, f)) for _, f, _ in run.state_names()) * 8 * 2
+    assert (
+        kept.bytes < states * sum(np.prod(run.setup.field_shape(run.grid, f)) for _, f, _ in run.setup.state_names) * 8 * 2
+    )
 
 
 @pytest.mark.parametrize(("segments", "region"), [(1, "full"), (4, "interior"), (4, "reconstruct")])

@@ -12,7 +12,7 @@ from tests.contract.experiment import Case, Experiment
 def lenders() -> tuple[Replay, March]:
     """Steps back whose arrays hold ones, and what borrows them."""
     run = Experiment(Case("scalar", 2)).run
-    names = [*run.setup.adjoint.program.arrays, *(f"adjoint_{array}" for _, _, array in run.state_names())]
+    names = [*run.setup.adjoint.program.arrays, *(f"adjoint_{array}" for _, _, array in run.setup.state_names)]
     back = March(run, "adjoint", {name: np.ones(3) for name in names})
     return Replay(run, back, lambda lent: {"wavefield": np.ones(3)}), back
 
@@ -20,7 +20,7 @@ def lenders() -> tuple[Replay, March]:
 def test_only_what_steps_back_do_not_keep_is_lent() -> None:
     run = Experiment(Case("scalar", 2)).run
     shared = shared_arrays(run)
-    kept = {f"adjoint_{array}" for _, _, array in run.state_names()}
+    kept = {f"adjoint_{array}" for _, _, array in run.setup.state_names}
     assert not kept & set(shared.values())
     assert len(set(shared.values())) == len(shared)
     lent = {name: field for name, field in run.setup.adjoint.program.arrays.items() if name not in kept}

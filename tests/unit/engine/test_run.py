@@ -54,7 +54,7 @@ def test_cells_without_speed_have_a_finite_gradient(case: Case) -> None:
 def test_nothing_enters_halo_and_dead_cells(case: Case) -> None:
     experiment = Experiment(case)
     _, final = experiment.forward()
-    for name, field, _ in experiment.run.state_names():
+    for name, field, _ in experiment.run.setup.state_names:
         if field.slab is None:
             assert np.array_equal(experiment.inside(final[name]), final[name]), name
 
