@@ -18,12 +18,15 @@ FORWARD, BACKWARD = Moment.FORWARD, Moment.BACKWARD
 
 def declare(run: Any, keep: bool) -> Ledger:
     """The ledger of a run; ``keep`` says whether it keeps history for a backward pass that images."""
+    found = list(_given(run))
     if run.batch:
-        return Ledger([*_given(run), *_of_all(run, keep), *_of_batch(run, keep)])
-    kept = list(_kept(run)) if keep else []
-    if run.later:
-        kept = [replace(buffer, first=BACKWARD) for buffer in kept]
-    return Ledger([*_given(run), *_ahead(run, keep), *kept, *(_back(run, keep) if run.back else ())])
+        found += [*_of_all(run, keep), *_of_batch(run, keep)]
+    else:
+        kept = list(_kept(run)) if keep else []
+        kept = [replace(buffer, first=BACKWARD) for buffer in kept] if run.later else kept
+        found += [*_ahead(run, keep), *kept, *(_back(run, keep) if run.back else ())]
+    on_gpu = run.space.device is not None
+    return Ledger(replace(buffer, pooled=on_gpu) for buffer in found)
 
 
 def _given(run: Any) -> Iterator[Buffer]:

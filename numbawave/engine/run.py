@@ -263,6 +263,9 @@ class Run:
                 self.tape.close()
         else:
             march.go(0, self.steps, history=False)
+        ends = [f"adjoint_{array}" for _, _, array in self.setup.state_names] if want_state else []
+        arrays = {name: array for name, array in arrays.items() if name.startswith("gradient_") or name in ends}
+        del march  # with all other arrays: what follows may take their room
         found = gradients(self, arrays, parameters) if image else {}
         traces = {s.name: arrays[f"gradient_{s.name}"] for s in self.setup.forward.sources}
         state = {}
