@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks docs flagship no-compiler bench bench-gpu levers-gpu plans decision-table budgets check clean
+.PHONY: help install demo test test-sim test-gpu lint format types imports notebooks docs flagship tools but-tests no-compiler bench bench-gpu levers-gpu plans decision-table budgets check clean
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -111,7 +111,11 @@ decision-table: .venv/tools.stamp  ## measure which levers make a gradient fit o
 budgets: .venv/tools.stamp  ## compare what memory="auto" chooses with all that fits
 	@$(PY) tests/benchmarks/budgets.py
 
-check: lint types imports no-compiler notebooks docs test-sim test  ## all of the checks, tests last
+tools: .venv/tools.stamp .venv/docs.stamp  ## install what the checks need
+
+but-tests: lint types imports no-compiler notebooks docs test-sim  ## all of the checks but the tests; -j2 after "make tools"
+
+check: but-tests test  ## all of the checks, tests last
 
 clean:  ## remove .venv, builds and caches
 	@rm -rf .venv build dist numbawave.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

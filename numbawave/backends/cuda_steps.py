@@ -156,8 +156,9 @@ class Steps:
             else:
                 with quiet():
                     self._launch(self._launches(turn, single=False), steps, stream)
-            for name in self.copies if first == 0 else ():
-                self.arrays[name] += self.copies[name].sum(0).reshape(self.arrays[name].shape)
+            for name, copies in self.copies.items() if first == 0 else ():
+                for copy in copies:
+                    self.arrays[name] += copy.reshape(self.arrays[name].shape)
         exchange(self.program, self.arrays, last - first)
 
     def _launches(self, turn: int, single: bool) -> list[Launch]:

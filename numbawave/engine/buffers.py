@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from numbawave.engine.replay import field_shapes, shared_arrays
-from numbawave.engine.reversal import inner_grid, undone_at_once
+from numbawave.engine.reversal import core, inner_grid, undone_at_once
 from numbawave.engine.shots import part_of
 from numbawave.history.states import States
 from numbawave.planning.ledger import Buffer, Ledger, Moment
@@ -25,8 +25,7 @@ def declare(run: Any, keep: bool) -> Ledger:
         kept = list(_kept(run)) if keep else []
         kept = [replace(buffer, first=BACKWARD) for buffer in kept] if run.later else kept
         found += [*_ahead(run, keep), *kept, *(_back(run, keep) if run.back else ())]
-    on_gpu = run.space.device is not None
-    return Ledger(replace(buffer, pooled=on_gpu) for buffer in found)
+    return Ledger(found)
 
 
 def _given(run: Any) -> Iterator[Buffer]:
@@ -74,6 +73,12 @@ def _traces(run: Any, points: str) -> tuple[int, ...]:
     return (run.steps, run.cells[points].size)
 
 
+def _profiles(run: Any, use: str) -> Buffer:
+    """The profiles of the absorbing layers."""
+    longest = max(axis.size for axis in run.grid.axes)
+    return Buffer(f"{use}.profiles", (len(run.setup.forward.profiles), longest), run.real, given=True)
+
+
 def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
     """Steps forward, and those made again on the way back; the final state and the records are results."""
     real, results = run.real, {array for _, _, array in run.setup.state_names}
@@ -86,6 +91,9 @@ def _ahead(run: Any, keep: bool) -> Iterator[Buffer]:
         yield Buffer(f"forward.{name}", shape, real, last=last, result=name in results)
         if keep and name not in lent:
             yield Buffer(f"again.{name}", shape, real, first=BACKWARD, copies=again)
+    yield replace(_profiles(run, "forward"), last=FORWARD)
+    if keep:
+        yield replace(_profiles(run, "again"), first=BACKWARD, copies=again)
     for record in run.setup.forward.records:
         yield Buffer(f"forward.record_{record.name}", _traces(run, f"receivers_{record.name}"), real)
         if keep:
@@ -101,6 +109,7 @@ def _kept(run: Any) -> Iterator[Buffer]:
     if run.undo is not None:
         first = BACKWARD if run.solved else FORWARD
         yield Buffer("history", (undone_at_once(run), *run.slots_of.shape), real, first=first)
+        yield from _listed(run)
         grid = inner_grid(run)
         for name in run.undo.reverse.arrays:
             yield Buffer(f"undo.{name}", (run.shots, *grid.shape), real)
@@ -114,6 +123,17 @@ def _kept(run: Any) -> Iterator[Buffer]:
         if place != "device":
             for need in States.buffers([(run.shots, *box) for box in boxes], real, on_device):
                 yield Buffer(need.name, need.shape, need.dtype, need.place, copies=need.copies)
+
+
+def _listed(run: Any) -> Iterator[Buffer]:
+    """Indices of the cells around the core, for steps forward and for those undone; see ``reversal.around``."""
+    near, frame = run.ring_starts[1], run.window.cells * run.shots - core(run).cells * run.shots
+    there = 3 * frame if run.solved else frame * run.setup.channels
+    here = frame if run.solved else there
+    on_device = run.space.device is not None
+    last = BACKWARD if not on_device or run.later or run.schedule.repeated else FORWARD
+    yield Buffer("ring.cells", (near + here,), "int64", last=last, given=True)
+    yield Buffer("undo.cells", (near + there,), "int64", first=BACKWARD if on_device else FORWARD, given=True)
 
 
 def state_boxes(run: Any) -> list[tuple[int, ...]]:
@@ -131,6 +151,7 @@ def _back(run: Any, keep: bool) -> Iterator[Buffer]:
     real = run.real
     for name, shape in field_shapes(run, run.setup.adjoint.program, "adjoint_"):
         yield Buffer(f"back.{name}", shape, real, first=BACKWARD)
+    yield replace(_profiles(run, "back"), first=BACKWARD)
     for source in run.setup.forward.sources:
         yield Buffer(f"back.gradient_{source.name}", _traces(run, f"cells_{source.name}"), real, first=BACKWARD)
     for record in run.setup.forward.records:

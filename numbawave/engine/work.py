@@ -59,7 +59,7 @@ def _back(run: Any, image: bool, ledger: Ledger) -> Iterator[Leg]:
     if run.undo is not None:
         undone = _steps(run, run.undo.reverse, inner_grid(run), run.steps)
         yield Leg("forward", undone._replace(values=slots * run.slots_of.size, parts=counts.parts))
-        counts, moved = counts._replace(ring=run.steps * run.ring_of.size), run.steps * run.ring_of.bytes
+        counts, moved = _gathering(run, counts), run.steps * run.ring_of.bytes
     yield Leg("adjoint", counts._replace(values=slots * run.slots_of.size), read=moved)
 
 
@@ -78,7 +78,12 @@ def _ahead(run: Any, actions: Iterable[Action]) -> Iterator[Leg]:
     if run.undo is None:
         yield Leg("forward", counts, written=slots * run.slots_of.bytes)
     else:
-        yield Leg("forward", counts._replace(ring=steps * run.ring_of.size), written=steps * run.ring_of.bytes)
+        yield Leg("forward", _gathering(run, counts), written=steps * run.ring_of.bytes)
+
+
+def _gathering(run: Any, counts: Counts) -> Counts:
+    """The same steps with what is around the box, each."""
+    return counts._replace(gathered=counts.steps, ring=counts.steps * run.ring_of.size)
 
 
 def _parts(run: Any, actions: Iterable[Action]) -> int:
@@ -95,7 +100,8 @@ def _steps(run: Any, program: Any, grid: Any, steps: int) -> Counts:
         if axis.absorbs:
             low, high = axis.slab(run.setup.depth(program, axis.name))
             in_slabs += cells // size * (low - axis.first + axis.last - high)
-    return Counts(steps=steps, cells=cells * share, slabs=in_slabs * share)
+    layered = steps if any(axis.absorbs for axis in grid.axes) else 0
+    return Counts(steps=steps, layered=layered, cells=cells * share, slabs=in_slabs * share)
 
 
 def _fresh(ledger: Ledger, moment: Moment) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 
 Place = Literal["device", "host", "pinned", "disk"]
 PLACES: tuple[Place, ...] = ("device", "host", "pinned", "disk")
-MIB = 2**20
 
 
 class Moment(IntEnum):
@@ -39,11 +38,9 @@ class Buffer:
     copies : int
         How many there are at once, at most.
     given : bool
-        Whether it is the caller's: counted, not allocated.
+        Whether it is made of what the caller gave: counted, not allocated.
     result : bool
         Whether it goes to the caller, who may let it go before the backward pass, which does not need it.
-    pooled : bool
-        Whether it is cut from what PyTorch holds of a GPU's memory.
     """
 
     name: str
@@ -55,30 +52,14 @@ class Buffer:
     copies: int = 1
     given: bool = False
     result: bool = False
-    pooled: bool = False
 
     @property
     def bytes(self) -> int:
-        """Bytes of all copies; of pinned memory, which comes in powers of two, and of a GPU's, as PyTorch gives them."""
+        """Bytes of all copies; pinned memory comes in powers of two, as PyTorch gives it."""
         each = prod(self.shape) * np.dtype(self.dtype).itemsize
         if self.place == "pinned" and each:
             each = 1 << (each - 1).bit_length()
-        if self.place == "device" and self.pooled:
-            each += wasted(each)
         return each * self.copies
-
-
-def wasted(size: int) -> int:
-    """Bytes that PyTorch's allocator gives to a GPU's array besides those asked for, where nothing is left to be used again.
-
-    It takes memory from the device in multiples of 2 MiB for 10 MiB or more, and 20 MiB at a time for less, and cuts off
-    what an array does not need if that is more than 1 MiB. Below 1 MiB it rounds to 512 bytes, which is left out here.
-    """
-    if size <= MIB:
-        return 0
-    fit = 1 if size >= 10 * MIB else 20 * MIB // size
-    rest = -size % (2 * MIB) if fit == 1 else 20 * MIB - fit * size
-    return rest // fit if rest <= MIB else 0
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

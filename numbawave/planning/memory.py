@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from numbawave.planning.ledger import Ledger, Moment
+from numbawave.planning.pool import held
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class Memory:
     Attributes
     ----------
     device_bytes, host_bytes, disk_bytes : int
-        Peaks of the buffers; pinned memory counts as the host's. With a model on the CPU all but files is the host's.
+        Peaks of the buffers; pinned memory counts as the host's. With a model on the CPU all but files is the host's. On a
+        device they include what PyTorch's allocator takes beyond that; see ``pool``.
     device_moment, host_moment, disk_moment : Moment
         When a peak is first reached.
     buffers : Ledger
@@ -33,9 +35,10 @@ class Memory:
     @classmethod
     def of(cls, buffers: Ledger, on_device: bool) -> Memory:
         """The peaks of a ledger; ``on_device`` says whether its place "device" is one, and not the host."""
-        device = buffers.peak("device") if on_device else buffers.peak()
+        blocks = held(buffers) if on_device else dict.fromkeys(Moment, 0)
+        moment = max(Moment, key=lambda moment: (blocks[moment], -moment))
         host = buffers.peak("host", "pinned") if on_device else buffers.peak("device", "host", "pinned")
-        return cls(*device, *host, *buffers.peak("disk"), buffers)
+        return cls(blocks[moment], moment, *host, *buffers.peak("disk"), buffers)
 
     def without_results(self) -> Memory:
         """The same for a caller who keeps the receivers' records alone, and lets the other results go at once."""

@@ -50,13 +50,17 @@ class Counts(NamedTuple):
     fresh : int
         Bytes that the pass allocates; the first touch of a page takes time.
     steps : int
+    layered : int
+        Steps of grids with absorbing layers, where these have kernels of their own or not.
     cells, slabs : float
         Cells computed in all steps, and again those in absorbing slabs, once for each axis that absorbs there; a
         thread's share.
     values : int
         Values of history written or read.
+    gathered : int
+        Steps in which the values around a box are gathered, or put back.
     ring : int
-        Values gathered from around a box, or put back.
+        These values.
     parts : int
         Runs of steps between which something else is done: a segment begins, or history moves.
     """
@@ -64,9 +68,11 @@ class Counts(NamedTuple):
     calls: int = 0
     fresh: int = 0
     steps: int = 0
+    layered: int = 0
     cells: float = 0.0
     slabs: float = 0.0
     values: int = 0
+    gathered: int = 0
     ring: int = 0
     parts: int = 0
 
@@ -116,7 +122,7 @@ class Link:
     ----------
     write, read, states : float
     parts : float
-        Seconds a part in which history moves.
+        Seconds a part in which history moves, which pass between one stretch of steps and the next.
     together : bool
         Whether steps go on at full speed meanwhile.
     """
@@ -130,8 +136,9 @@ class Link:
     def seconds(self, leg: Leg, compute: float) -> float:
         """Seconds of a leg that takes so long without."""
         moving = leg.written * self.write + leg.read * self.read
-        moving += leg.counts.parts * self.parts if leg.written or leg.read else 0.0
-        return (max(compute, moving) if self.together else compute + moving) + leg.states * self.states
+        handling = leg.counts.parts * self.parts if leg.written or leg.read else 0.0
+        both = max(compute, moving) if self.together else compute + moving
+        return both + handling + leg.states * self.states
 
 
 def seconds(legs: Iterable[Leg], rates: Rates, link: Link) -> float:

@@ -38,7 +38,10 @@ from numbawave.torch_bridge.options import Options
 CELLS = {"cpu": (10_000, 250_000), "cuda": (100_000, 4_000_000)}
 """Of the models of timed calls: one that a cache holds, and one that it does not."""
 
-WORK = {"cpu": 15_000_000, "cuda": 250_000_000}
+LONGEST = 20_000
+"""Cells of one axis, at most: beyond that there are several shots."""
+
+WORK = {"cpu": 15_000_000, "cuda": 1_000_000_000}
 """Cells times steps of the longer ones, and so about the values of their history."""
 
 MOVED = {"cpu": 256 * 2**20, "cuda": 2**30}
@@ -115,23 +118,28 @@ class Calibration:
     def _calls(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Steps and options of the calls that are timed."""
         for cells in CELLS[self.kind]:
-            shape = (max(2 * LAYERS, round(cells ** (1 / self.ndim))),) * self.ndim
+            shape, shots = self._model(cells)
             for layers in (0, LAYERS):
-                most = max(8, WORK[self.kind] // int(np.prod([n + 2 * layers for n in shape])))
-                for steps in (max(2, most // 8), min(most, 1000)):
-                    shared = {"shape": shape, "pml_width": layers}
+                most = max(8, WORK[self.kind] // (shots * int(np.prod([n + 2 * layers for n in shape]))))
+                for steps in (max(2, min(most, 1000) // 8), min(most, 1000)):
+                    shared = {"shape": shape, "shots": shots, "pml_width": layers}
                     yield steps, shared | {"wanted": False}
                     yield steps, shared | {"wanted": True}
                     if layers:
                         yield steps, shared | {"wanted": True, "history": "reconstruct"}
                         yield steps, shared | {"wanted": True, "checkpoint_segments": max(2, steps // 8)}
 
-    def _call(self, steps: int, shape: tuple[int, ...], wanted: bool, **options: Any) -> tuple[Any, ...]:
+    def _model(self, cells: int) -> tuple[tuple[int, ...], int]:
+        """The shape of a model of about so many cells in all shots, and how many these are."""
+        side = max(2 * LAYERS, min(LONGEST, round(cells ** (1 / self.ndim))))
+        return (side,) * self.ndim, max(1, round(cells / side**self.ndim))
+
+    def _call(self, steps: int, shape: tuple[int, ...], wanted: bool, shots: int = 1, **options: Any) -> tuple[Any, ...]:
         """The arguments of a call from which waves spread in a homogeneous model."""
         equation = EQUATIONS[self.run.setup.forward.name]
-        amplitude = torch.zeros(1, 1, steps, dtype=self.dtype, device=self.device)
+        amplitude = torch.zeros(shots, 1, steps, dtype=self.dtype, device=self.device)
         amplitude[..., 0] = 1.0
-        middle = torch.tensor([[[n // 2 for n in shape]]])
+        middle = torch.tensor([[[n // 2 for n in shape]]]).expand(shots, 1, self.ndim)
         models = {m.name: torch.ones(shape, dtype=self.dtype, device=self.device, requires_grad=wanted)
                   for m in equation.models}  # fmt: skip
         given = Options(source_amplitudes=amplitude.requires_grad_(), source_locations=middle, receiver_locations=middle,

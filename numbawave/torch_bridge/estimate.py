@@ -25,7 +25,7 @@ from numbawave.torch_bridge.space import DeviceTensors
 
 HISTORY = ("history", "ring", "undo.")
 STEPS = ("forward.", "again.", "back.")
-ENDS = ("record_", "residual_", "gradient_", "copies_")
+ENDS = ("record_", "residual_", "gradient_", "copies_", "profiles")
 """How names of buffers begin, and go on where they are no fields."""
 
 

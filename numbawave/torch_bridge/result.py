@@ -11,6 +11,7 @@ import torch
 from numbawave.errors import InvalidTypeError
 from numbawave.planning.ledger import Ledger, Moment, Place
 from numbawave.planning.memory import Memory
+from numbawave.planning.pool import held
 from numbawave.planning.seconds import Seconds
 
 
@@ -103,7 +104,9 @@ class CallInfo:
     @property
     def planned_bytes(self) -> int:
         """What the call itself, without its backward pass, holds where the models lie, by the ledger."""
-        places: tuple[Place, ...] = ("device",) if self._on_device else ("device", "host", "pinned")
+        if self._on_device:
+            return held(self.ledger)[Moment.FORWARD]
+        places: tuple[Place, ...] = ("device", "host", "pinned")
         return sum(self.ledger.bytes(place, Moment.FORWARD) for place in places)
 
     @property

@@ -27,8 +27,11 @@ CELLS = {
 }
 """Cells of an axis, at least and at most."""
 
-LONGER = {1: 10, 2: 1, 3: 1}
-"""Times as many shots and steps."""
+LONGER = {
+    "cpu": {1: (10, 10), 2: (1, 1), 3: (1, 1)},
+    "cuda": {1: (10, 10), 2: (1, 5), 3: (1, 2)},
+}
+"""Times as many shots, and steps."""
 
 LEAST = 50e6
 """Bytes that a call must plan for to be made: what a process takes by the way counts little beside."""
@@ -48,7 +51,8 @@ def draw(chance: random.Random, device: str, folder: str) -> tuple[str, dict[str
     """A random call, and how it is called."""
     ndim = chance.choice((1, 2, 2, 3, 3))
     shape = [chance.randint(*CELLS[device][ndim]) for _ in range(ndim)]
-    shots, steps = (LONGER[ndim] * chance.randint(*ends) for ends in ((1, 4), (20, 60)))
+    longer = zip(LONGER[device][ndim], ((1, 4), (20, 60)), strict=True)
+    shots, steps = (times * chance.randint(*ends) for times, ends in longer)
     wanted = chance.random() < 0.8
     dtype = torch.float64 if ndim < 3 and chance.random() < 0.3 else torch.float32
     levers: dict[str, Any] = {"model_gradient_sampling_interval": chance.choice((1, 1, 2, 3))}

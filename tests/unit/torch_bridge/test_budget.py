@@ -10,13 +10,13 @@ import torch
 
 import numbawave
 from numbawave.planning.budget import Budget, bytes_of
-from numbawave.planning.seconds import Link, Rates, Seconds
+from numbawave.planning.seconds import Counts, Link, Rates, Seconds
 from numbawave.torch_bridge import limits as free
 from numbawave.torch_bridge.calibration import Calibration
 from numbawave.torch_bridge.limits import limits
 from tests.unit.torch_bridge.small import run, small
 
-STEPS = Rates(*2 * ((1e-3, 1e-10, 1e-6, 1e-9, 2e-9, 3e-10, 1e-8, 1e-4),))
+STEPS = Rates(*2 * (tuple(Counts(1e-3, 1e-10, 1e-6, 0, 1e-9, 2e-9, 3e-10, 0, 1e-8, 1e-4)),))
 
 
 @pytest.fixture(autouse=True)

@@ -111,7 +111,7 @@ def test_the_parts_are_sums_of_buffers() -> None:
     assert found.checkpoint_bytes == sizes["states"]
     assert found.checkpoint_states == 2
     assert found.disk_bytes == sizes["history.shelf"] + sizes["states"]
-    ends = ("record", "residual", "gradient")
+    ends = ("record", "residual", "gradient", "profiles")
     fields = {n: s for n, s in sizes.items() if n.partition(".")[0] in ("forward", "again", "back")}
     fields = {n: s for n, s in fields.items() if not n.partition(".")[2].startswith(ends)}
     last = [n for n in fields if found.buffers[n].last == 2]

@@ -42,11 +42,13 @@ def test_no_factor_is_negative() -> None:
 
 
 def test_a_device_waits_for_the_slower_and_a_host_does_both() -> None:
-    leg, rates = Leg("forward", Counts(steps=10, parts=3), written=100, states=7), Rates((0, 0, 0.5, 0, 0, 0, 0, 0), ())
+    leg = Leg("forward", Counts(steps=10, parts=3), written=100, states=7)
+    rates = Rates(tuple(Counts()._replace(steps=0.5)), ())  # type: ignore[arg-type]
     assert seconds([leg], rates, Link(0.02, 0, 0.1)) == pytest.approx(5 + 2 + 0.7)
     assert seconds([leg], rates, Link(0.02, 0, 0.1, together=True)) == pytest.approx(5 + 0.7)
     assert seconds([leg], rates, Link(0.2, 0, 0.1, together=True)) == pytest.approx(20 + 0.7)
     assert seconds([leg], rates, Link(0.2, 0, 0.1, together=True, parts=4)) == pytest.approx(20 + 3 * 4 + 0.7)
+    assert seconds([leg], rates, Link(0.02, 0, 0.1, together=True, parts=4)) == pytest.approx(5 + 3 * 4 + 0.7)
     assert seconds([replace(leg, written=0)], rates, Link(0.2, 0, 0.1, parts=4)) == pytest.approx(5 + 0.7)
 
 
