@@ -113,7 +113,7 @@ budgets: .venv/tools.stamp  ## compare what memory="auto" chooses with all that 
 
 tools: .venv/tools.stamp .venv/docs.stamp  ## install what the checks need
 
-but-tests: lint types imports no-compiler notebooks docs test-sim  ## all of the checks but the tests; -j2 after "make tools"
+but-tests: test-sim lint types imports no-compiler notebooks docs  ## all of the checks but the tests; -j2 after "make tools"
 
 check: but-tests test  ## all of the checks, tests last
 
