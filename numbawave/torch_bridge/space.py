@@ -20,6 +20,10 @@ SHARE = 32 * 2**20
 class HostTensors(HostMemory):
     """Tensors of the host, as NumPy arrays that share their memory."""
 
+    def zeros(self, *shape: int) -> NDArray[Any]:
+        """See ``Space``. Written by all threads: pages that the first steps are the first to touch cost them more."""
+        return numpy_view(torch.zeros(shape, dtype=_TORCH[self.dtype]))
+
     def view(self, value: torch.Tensor) -> NDArray[Any]:
         """A tensor as the run's array."""
         return numpy_view(value)
@@ -28,6 +32,8 @@ class HostTensors(HostMemory):
         """The run's array as a tensor."""
         return torch.from_numpy(array)
 
+
+_TORCH = {real: dtype for dtype, real in DTYPES.items()}
 
 _WORDS = {"uint16": torch.int16}
 """Where torch lacks a dtype, another one as wide."""
