@@ -35,9 +35,11 @@ def start(run: Any, parameters: Given, name: str, field: Field, array: str, cota
         return found
     found[...] = cotangent
     for position, axis in enumerate(run.grid.axes, start=1):
-        moved = axis.moved(run.setup.storage_depth(axis.name)) if axis.name == field.slab else 0
-        for outside in (slice(0, axis.first), slice(axis.stop - moved, None)):
-            found[(slice(None),) * position + (outside,)] = 0.0
+        end = 0
+        for first, stop in axis.kept(run.setup.storage_depth(axis.name) if axis.name == field.slab else None):
+            found[(slice(None),) * position + (slice(end, first),)] = 0.0
+            end = stop
+        found[(slice(None),) * position + (slice(end, None),)] = 0.0
     if name != field.name:
         found /= run.setup.older(field)
     scale = run.setup.adjoint.scales.get(field.name)

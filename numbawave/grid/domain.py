@@ -105,11 +105,19 @@ class Axis:
     def moved(self, depth: int) -> int:
         """Cells between the slabs that a memory variable leaves out: those of the high slab lie so much nearer."""
         low_end, high_start = self.slab(depth)
-        gap = max(0, high_start - low_end - 2 * self.halo)
+        gap = max(0, high_start - low_end - self.halo)
         return gap if round_up(self.last + self.halo - gap, self.align) < self.size else 0
 
+    def kept(self, depth: int | None) -> list[tuple[int, int]]:
+        """Where in an array cells of the model and its layers lie: for a memory variable those in its slabs."""
+        if depth is None or not (moved := self.moved(depth)):
+            return [(self.first, self.stop)]
+        low_end, high_start = self.slab(depth)
+        ends = [(self.first, min(low_end, self.stop)), (high_start - moved, self.stop - moved)]
+        return [(first, stop) for first, stop in ends if first < stop]
+
     def slab_size(self, depth: int) -> int:
-        """Cells kept along the axis for a memory variable: both slabs with a halo around each."""
+        """Cells kept along the axis for a memory variable: both slabs, a halo on either side, and one between them."""
         gap = self.moved(depth)
         return round_up(self.last + self.halo - gap, self.align) if gap else self.size
 
