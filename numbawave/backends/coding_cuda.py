@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,9 @@ MOST_BLOCKS = 1 << 14
 """Of threads in one launch, each of which takes its turn again where there is more work."""
 
 THREADS = 256
+
+FEW_USES = 8
+"""Up to so many times the same arrays are coded by a launch: making a graph would take longer."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class CudaCoder:
     def __init__(self, space: Any) -> None:
         self.space = space
         self._known: dict[tuple[Any, ...], _Launch] = {}
+        self._uses = Counter[tuple[Any, ...]]()
 
     def encode(self, values: Any, coding: str, codes: Any, scales: Any) -> None:
         """See ``Coder``."""
@@ -67,18 +72,21 @@ class CudaCoder:
     def close(self) -> None:
         """See ``Coder``."""
         self._known.clear()
+        self._uses.clear()
 
     def _run(self, title: str, values: Any, arrays: list[Any]) -> None:
-        """Launch a quantiser; where it has done the same before, its graph, which takes much less time."""
+        """Launch a quantiser; where it has done the same a few times, its graph, which takes much less time."""
         if not values.shape[0]:
             return
         key, device, stream = (title, *map(_mark, arrays)), self.space.device, stream_of(self.space)
+        self._uses[key] += 1
         with on(device):
             if key not in self._known:
                 self._known[key] = _bound(title, values, arrays)
                 _launched(self._known[key], device, stream)
-            elif device is None:
-                self._known[key](stream)
+            elif device is None or self._uses[key] <= FEW_USES:
+                with quiet():
+                    self._known[key](stream)
             else:
                 graph_of(cuda, device, lambda: [self._known[key]], key).launch(1, stream)
 

@@ -121,7 +121,8 @@ def _kept(run: Any) -> Iterator[Buffer]:
         place = run.storage.place(on_device)
         yield Buffer("states", (run.shots, sum(map(prod, boxes))), real, place, copies=run.schedule.states)
         if place != "device":
-            for need in States.buffers([(run.shots, *box) for box in boxes], real, on_device):
+            lent = run.storage.spare(slots, on_device)
+            for need in States.buffers([(run.shots, *box) for box in boxes], real, on_device, lent):
                 yield Buffer(need.name, need.shape, need.dtype, need.place, copies=need.copies)
 
 

@@ -22,14 +22,14 @@ from numbawave.engine.march import March
 from numbawave.engine.setup import Setup
 from numbawave.grid.domain import Box, Domain
 from numbawave.history.base import Plain, Store, Walk
-from numbawave.history.parts import parts, slots_a_part
+from numbawave.history.parts import parts, slots_at_once
 
 Cells = NDArray[np.int64]
 
 
 def undone_at_once(run: Any) -> int:
     """Slots of history that are made before they are read."""
-    return min(16, slots_a_part(run.slots_of.bytes, run.slots))
+    return min(16, slots_at_once(run.slots_of.bytes, run.slots))
 
 
 def inner_grid(run: Any) -> Domain:
@@ -237,6 +237,10 @@ class Reversal(Plain):
                 walk(part.first, part.last)
 
         self.kept.read(first, last, both)
+
+    def lend(self, size: int) -> list[Any]:
+        """See ``Store``."""
+        return self.kept.lend(size)
 
     def close(self) -> None:
         """See ``Store``."""

@@ -23,8 +23,8 @@ class Ticket(Protocol):
 class Lane(Protocol):
     """Copies between the run's arrays and the host's memory; what is queued on it runs in order."""
 
-    def staged(self, array: Any) -> NDArray[Any]:
-        """Memory of the host for a copy of a flat array; where the array lies there itself, its own memory."""
+    def staged(self, array: Any, times: int) -> NDArray[Any]:
+        """Memory of the host for so many copies of a flat array; where the array lies there itself, its own, for one."""
 
     def out(self, copies: Sequence[Copy]) -> Ticket:
         """Copy to the host when all is done that the caller's stream was given."""
@@ -91,7 +91,7 @@ class Done:
     def wait(self) -> None:
         """See ``Ticket``."""
 
-    def staged(self, array: NDArray[Any]) -> NDArray[Any]:
+    def staged(self, array: NDArray[Any], times: int) -> NDArray[Any]:
         """See ``Lane``."""
         return array
 

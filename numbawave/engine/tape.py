@@ -64,7 +64,7 @@ class Tape:
     def close(self) -> None:
         """Give back all that is kept."""
         self._ready = False
-        self.states.close()
+        self.states.close()  # first, as it may have borrowed of the other
         self.store.close()
 
     def _play(self, actions: Iterable[Action], ahead: Callable[[], March], back: Any, initial: Mapping[str, Any]) -> None:
@@ -93,4 +93,6 @@ def tape_of(run: Any) -> Tape:
     if run.undo is not None and not run.inner_ring:
         surround(run)
     held = weakref.proxy(run)  # see ``store_of``
-    return Tape(run.schedule, store_of(run), run.storage.states(run.space, lambda name: held.make(name, zero=False)))
+    store = store_of(run)
+    states = run.storage.states(run.space, lambda name: held.make(name, zero=False), store)
+    return Tape(run.schedule, store, states)

@@ -103,6 +103,9 @@ class Store(Protocol):
     def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
         """Parameter grids and amplitudes of the run, before something is read."""
 
+    def lend(self, size: int) -> list[Any]:
+        """An array of so many values of each bay, for what moves between what is written or read; none without room."""
+
     def close(self) -> None:
         """Give back all that is kept."""
 
@@ -120,6 +123,10 @@ class Plain:
 
     def attach(self, parameters: Mapping[str, Any], amplitudes: Mapping[str, Any]) -> None:
         """See ``Store``."""
+
+    def lend(self, size: int) -> list[Any]:
+        """See ``Store``."""
+        return []
 
 
 class Whole(Plain):

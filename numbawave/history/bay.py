@@ -1,8 +1,7 @@
-"""What moves between a run and a shelf at a time, and how far it has got."""
+"""What moves between a run and a shelf at a time: where it lies on the run's side and on the host's, and how far it is."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -10,94 +9,86 @@ from typing import Any
 from numbawave.history.shelf import Jobs, Key, Shelf
 
 Spans = Sequence[slice]
-"""Of each array of a bay, what is used."""
-
+"""Of each of some arrays, what is used."""
 
 BAYS = 2
 """Bays that take turns: what is on its way at once on the run's side."""
 
-
-def docks(most: int, on_device: bool) -> int:
-    """Copies on the host of each bay, which wait for the threads while steps go on; none but itself where it lies there."""
-    return most if on_device else 1
+DOCKS = 4
+"""Docks of a run on a device: what waits for threads of the host while steps go on."""
 
 
-class _Dock:
-    """Copies of a bay's arrays on the host, and who is at work on them."""
+def docks(on_device: bool) -> int:
+    """How many docks there are; where the run's arrays lie on the host these are the bays."""
+    return DOCKS if on_device else BAYS
 
-    def __init__(self, staged: list[Any]) -> None:
-        self.staged = staged
+
+class Dock:
+    """Flat arrays on the host, which threads bring to a shelf, or fill from there.
+
+    Parameters
+    ----------
+    staged : list of array
+        As ``Lane.staged`` gives them.
+    shelf : Shelf
+    """
+
+    def __init__(self, staged: list[Any], shelf: Shelf) -> None:
+        self.staged, self.shelf = staged, shelf
         self.copied: Any = None
-        self.jobs: Future[Jobs] | None = None
+        self._jobs: Future[Jobs] | None = None
 
-    def there(self, spans: Spans) -> list[Any]:
-        return [staged[span] for staged, span in zip(self.staged, spans, strict=True)]
+    def send(self, pool: Executor, key: Key, spans: Spans) -> None:
+        """Bring to the shelf what was copied here so far."""
+        self._jobs = self.shelf.put_all(pool, key, self._there(spans), self.copied)
+
+    def fetch(self, pool: Executor, key: Key, spans: Spans) -> None:
+        """Begin to bring back from the shelf, once all is copied that was here."""
+        self._jobs = self.shelf.get_all(pool, key, self._there(spans), self.copied)
 
     def settle(self) -> int:
-        """Wait for the threads, and raise what they raised; the sum of what they gave."""
-        start, self.jobs = self.jobs, None
+        """Wait for the threads, and raise what they raised; the bytes that they keep of what was sent."""
+        start, self._jobs = self._jobs, None
         if start is None:
             return 0
         kept, others = start.result()
         return kept + sum(job.result() for job in others)
 
+    def _there(self, spans: Spans) -> list[Any]:
+        return [staged[span] for staged, span in zip(self.staged, spans, strict=True)]
+
 
 class Bay:
-    """Flat arrays of the run, and several copies of them on the host, which threads fill or empty in turn.
+    """Flat arrays of the run, which are copied to a dock, or from there.
 
     Parameters
     ----------
     arrays : list of array
     lane : Lane
         Copies between the two; where the arrays are the host's, they are their own copies.
-    shelf : Shelf
-    docks : int
-        How many copies there are; 1 where the arrays are the host's.
     """
 
-    def __init__(self, arrays: list[Any], lane: Any, shelf: Shelf, docks: int) -> None:
-        self.arrays, self.lane, self.shelf = arrays, lane, shelf
-        self._free = deque(_Dock([lane.staged(array) for array in arrays]) for _ in range(docks))
-        self._busy = deque[_Dock]()
+    def __init__(self, arrays: list[Any], lane: Any) -> None:
+        self.arrays, self.lane = arrays, lane
         self._copied: Any = None
         self._used: Any = None
 
-    def views(self, spans: Spans) -> list[Any]:
-        """What is used of the run's arrays."""
-        return [array[span] for array, span in zip(self.arrays, spans, strict=False)]
-
-    def vacate(self) -> int:
-        """Let the caller's stream wait until the arrays are free, and wait for a free copy; see ``settle``."""
+    def vacate(self) -> None:
+        """Let the caller's stream wait until the arrays are free."""
         if self._copied is not None:
             self.lane.follow(self._copied)
-        return 0 if self._free else self._freed()
 
-    def send(self, pool: Executor, key: Key, spans: Spans) -> None:
-        """Bring to the shelf what the caller's stream has written so far."""
-        dock = self._free.popleft()
-        dock.copied = self._copied = self.lane.out(self._copies(dock, spans))
-        dock.jobs = self.shelf.put_all(pool, key, dock.there(spans), dock.copied)
-        self._busy.append(dock)
+    def out(self, spans: Spans, dock: Dock, starts: Sequence[int]) -> None:
+        """Copy to a dock, where the caller's stream has written so far; ``starts`` says where in its arrays."""
+        dock.copied = self._copied = self.lane.out(self._copies(spans, dock, starts))
 
-    def settle(self) -> int:
-        """Wait until all that was sent is kept; the bytes that it takes."""
-        return sum(self._freed() for _ in range(len(self._busy)))
-
-    def fetch(self, pool: Executor, key: Key, spans: Spans) -> None:
-        """Begin to bring back from the shelf; at most as much as there are copies before it lands."""
-        dock = self._free.popleft()
-        dock.jobs = self.shelf.get_all(pool, key, dock.there(spans), dock.copied)
-        self._busy.append(dock)
-
-    def land(self, spans: Spans) -> None:
-        """Let the caller's stream wait for what was fetched first; it is in the arrays then."""
-        dock = self._busy[0]
-        self._freed()
-        dock.copied = self._copied = self.lane.back(self._copies(dock, spans), self._used)
+    def back(self, spans: Spans, dock: Dock, starts: Sequence[int]) -> None:
+        """Copy from a dock; the caller's stream goes on after that only."""
+        dock.copied = self._copied = self.lane.back(self._copies(spans, dock, starts), self._used)
         self.lane.follow(self._copied)
 
     def leave(self) -> None:
-        """What landed was used, by what the caller's stream was given so far."""
+        """The arrays may be overwritten, once all is done that the caller's stream was given so far."""
         self._used = self.lane.mark()
 
     def close(self) -> None:
@@ -105,13 +96,7 @@ class Bay:
         if self._copied is not None:
             self._copied.wait()
 
-    def _copies(self, dock: _Dock, spans: Spans) -> list[tuple[Any, Any, int]]:
+    def _copies(self, spans: Spans, dock: Dock, starts: Sequence[int]) -> list[tuple[Any, Any, int]]:
         """What moves, as a ``Lane`` takes it."""
-        return [
-            (view, staged, span.start) for view, staged, span in zip(self.views(spans), dock.staged, spans, strict=True)
-        ]
-
-    def _freed(self) -> int:
-        dock = self._busy.popleft()
-        self._free.append(dock)
-        return dock.settle()
+        ways = zip(self.arrays, spans, dock.staged, starts, strict=True)
+        return [(array[span], staged, start) for array, span, staged, start in ways]

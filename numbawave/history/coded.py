@@ -6,7 +6,7 @@ from typing import Any
 from numbawave.backends.base import Coder
 from numbawave.codegen.coding import CODES, scale_count
 from numbawave.history.base import Make, Need, Plain, Slots, Walk
-from numbawave.history.parts import Part, parts, slots_a_part
+from numbawave.history.parts import Part, parts, slots_at_once
 
 
 class Coded(Plain):
@@ -24,14 +24,14 @@ class Coded(Plain):
 
     def __init__(self, slots: Slots, coder: Coder, coding: str, make: Make) -> None:
         self.slots, self.coder, self.coding, self.make = slots, coder, coding, make
-        self.each = slots_a_part(slots.bytes, slots.most)
+        self.each = slots_at_once(slots.bytes, slots.most)
         self._arrays: dict[str, Any] = {}
         self.kept_bytes = 0
 
     @staticmethod
     def buffers(slots: Slots, coding: str) -> Iterator[Need]:
         """What the store takes."""
-        each = slots_a_part(slots.bytes, slots.most)
+        each = slots_at_once(slots.bytes, slots.most)
         parts_at_most = -(-slots.most // each) + 1  # the first and the last may be short
         yield Need("history", (each, *slots.shape), slots.real)
         yield Need("history.codes", (slots.most * slots.size,), CODES[coding])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 
 from numbawave.history.base import Make, Need
-from numbawave.history.bay import BAYS, Bay, docks
+from numbawave.history.bay import BAYS, Bay, Dock, docks
 from numbawave.history.shelf import Shelf
 
 LOAD_BYTES = 8 * 2**20
 """A load is what one shot has of some arrays, so many bytes at least if it fits into the state."""
-
-DOCKS = 2
-"""Copies on the host of each bay."""
-
 
 Load = list[tuple[Any, slice]]
 """Arrays, and where each lies in what moves at once."""
@@ -33,36 +29,44 @@ class States:
     shelf : Shelf or None
         Where they go; where the run's arrays are for None.
     make : callable
+    lend : callable, optional
+        See ``Store``: nobody else uses what it gives while states are saved or loaded.
     """
 
-    def __init__(self, space: Any, shelf: Shelf | None, make: Make) -> None:
-        self.space, self.shelf, self.make = space, shelf, make
+    def __init__(self, space: Any, shelf: Shelf | None, make: Make, lend: Callable[[int], list[Any]] | None = None) -> None:
+        self.space, self.shelf, self.make, self.lend = space, shelf, make, lend
         self._kept: dict[int, list[Any]] = {}
         self._bays: list[Bay] = []
+        self._docks: list[Dock] = []
 
     @staticmethod
-    def buffers(shapes: Sequence[tuple[int, ...]], real: str, on_device: bool) -> Iterator[Need]:
-        """What states of arrays ``[shot, *box]`` take on their way to a shelf."""
-        sizes = (prod(box) for shots, *box in shapes for _ in range(shots))
-        size = max(ends[-1] for ends in _loads(sizes, np.dtype(real).itemsize))
-        yield Need("states.moved", (size,), real, copies=BAYS)
+    def buffers(shapes: Sequence[tuple[int, ...]], real: str, on_device: bool, lent: int = 0) -> Iterator[Need]:
+        """What states of arrays ``[shot, *box]`` take on their way to a shelf, if so many bytes are lent."""
+        itemsize = np.dtype(real).itemsize
+        size = max(ends[-1] for ends in _loads((prod(box) for shots, *box in shapes for _ in range(shots)), itemsize))
+        if lent < size * itemsize:
+            yield Need("states.moved", (size,), real, copies=BAYS)
         if on_device:
-            yield Need("states.staged", (size,), real, "pinned", copies=BAYS * docks(DOCKS, on_device))
+            yield Need("states.staged", (size,), real, "pinned", copies=docks(on_device))
 
     def save(self, step: int, state: list[Any]) -> None:
         """Keep a copy of a state's arrays."""
         if self.shelf is None:
             self._kept[step] = [self.space.own(array) for array in state]
             return
+        loads = self._packed(state)
+        self._berth(self.shelf, loads)
         with self.shelf.threads() as pool:
-            for number, load in enumerate(self._packed(state)):
-                bay = self._bay(self.shelf, number)
+            for number, load in enumerate(loads):
+                bay, dock = self._at(number)
+                dock.settle()
                 bay.vacate()
                 for part, place in load:
                     bay.arrays[0][place].reshape(part.shape)[...] = part
-                bay.send(pool, (step, number), _span(load))
-            for bay in self._bays:
-                bay.settle()
+                bay.out(_span(load), dock, [0])
+                dock.send(pool, (step, number), _span(load))
+            for dock in self._docks:
+                dock.settle()
 
     def load(self, step: int, state: list[Any]) -> None:
         """Overwrite a state's arrays."""
@@ -70,18 +74,23 @@ class States:
             for array, kept in zip(state, self._kept[step], strict=True):
                 array[...] = kept
             return
-        loads, ahead = self._packed(state), BAYS * docks(DOCKS, self.space.device is not None)
+        loads = self._packed(state)
+        self._berth(self.shelf, loads)
+        ahead = len(self._docks)
+        for bay in self._bays:
+            bay.leave()
         with self.shelf.threads() as pool:
             for number, load in enumerate(loads[:ahead]):
-                self._bay(self.shelf, number).fetch(pool, (step, number), _span(load))
+                self._at(number)[1].fetch(pool, (step, number), _span(load))
             for number, load in enumerate(loads):
-                bay, later = self._bay(self.shelf, number), number + ahead
-                bay.land(_span(load))
+                (bay, dock), later = self._at(number), number + ahead
+                dock.settle()
+                bay.back(_span(load), dock, [0])
                 for part, place in load:
                     part[...] = bay.arrays[0][place].reshape(part.shape)
                 bay.leave()
                 if later < len(loads):
-                    bay.fetch(pool, (step, later), _span(loads[later]))
+                    dock.fetch(pool, (step, later), _span(loads[later]))
 
     def drop(self, step: int) -> None:
         """Forget a state."""
@@ -94,15 +103,22 @@ class States:
         self._kept.clear()
         for bay in self._bays:
             bay.close()
-        self._bays = []
+        self._bays, self._docks = [], []
         if self.shelf is not None:
             self.shelf.close()
 
-    def _bay(self, shelf: Shelf, number: int) -> Bay:
+    def _berth(self, shelf: Shelf, loads: list[Load]) -> None:
+        """Make what loads go through, or borrow it, where that has not been done yet."""
         if not self._bays:
-            lane, count = self.space.lane(), docks(DOCKS, self.space.device is not None)
-            self._bays = [Bay([self.make("states.moved")], lane, shelf, count) for _ in range(BAYS)]
-        return self._bays[number % BAYS]
+            size, lane = max(load[-1][1].stop for load in loads), self.space.lane()
+            arrays = (self.lend(size) if self.lend else []) or [self.make("states.moved") for _ in range(BAYS)]
+            self._bays = [Bay([array], lane) for array in arrays]
+            count = docks(self.space.device is not None)
+            self._docks = [Dock([lane.staged(arrays[number % BAYS], 1)], shelf) for number in range(count)]
+
+    def _at(self, number: int) -> tuple[Bay, Dock]:
+        """Where a load goes through."""
+        return self._bays[number % BAYS], self._docks[number % len(self._docks)]
 
     @staticmethod
     def _packed(state: list[Any]) -> list[Load]:

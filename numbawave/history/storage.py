@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from numbawave.backends.base import Backend
-from numbawave.codegen.coding import CODES, scale_count
 from numbawave.errors import InvalidTypeError, InvalidValueError, StorageError
 from numbawave.history.base import Make, Need, Slots, Store, Whole
-from numbawave.history.codecs.compression import Compression
+from numbawave.history.codecs.compression import Compression, coded_bytes
 from numbawave.history.coded import Coded
 from numbawave.history.media import File, Rooms
-from numbawave.history.parts import parts, slots_a_part
+from numbawave.history.parts import parts, slots_at_once
 from numbawave.history.shelf import Shelf
 from numbawave.history.states import States
-from numbawave.history.streamed import Streamed, slots_moved
+from numbawave.history.streamed import Streamed, moved
 
 Mode = Literal["device", "cpu", "disk", "none"]
 Place = Literal["device", "host", "disk"]
@@ -77,10 +74,11 @@ class Storage:
             yield Need("history.shelf", (size,), "uint8", "disk" if self.mode == "disk" else "host")
 
     def parts(self, slots: Slots, first: int, last: int, on_device: bool) -> int:
-        """In how many parts the history of steps ``first`` to ``last - 1``, a segment's, is written, and read."""
+        """In how many pieces steps ``first`` to ``last - 1`` of a segment are made, and gone back."""
         if self._whole(on_device):
             return 1
-        each = slots_a_part(slots.bytes, slots.most) if self.mode == "device" else slots_moved(slots)
+        here = self.mode == "device"
+        each = slots_at_once(slots.bytes, slots.most) if here else moved(slots, self.compression, on_device).ring
         return sum(1 for _ in parts(first, last, each, slots.stride))
 
     def store(self, slots: Slots, space: Any, backend: Backend, make: Make) -> Store:
@@ -103,11 +101,16 @@ class Storage:
         shelf = Shelf(Rooms(copier) if self.mode == "cpu" else File(self.path), coding)
         return Streamed(slots, space, backend.coder(space), coding, shelf, make)
 
-    def states(self, space: Any, make: Make) -> States:
-        """Where a run's states are kept."""
+    def states(self, space: Any, make: Make, store: Store | None = None) -> States:
+        """Where a run's states are kept; ``store`` lends them room, if it can."""
         if self.place(space.device is not None) == "device":
             return States(space, None, make)
-        return States(space, Shelf(File(self.path) if self.mode == "disk" else Rooms()), make)
+        shelf = Shelf(File(self.path) if self.mode == "disk" else Rooms())
+        return States(space, shelf, make, store.lend if store else None)
+
+    def spare(self, slots: Slots, on_device: bool) -> int:
+        """Bytes of each array that the store can lend to states."""
+        return Streamed.spare(slots, self.compression) if self.place(on_device) != "device" else 0
 
     def _check_room(self, slots: Slots) -> None:
         """Whether the history of a segment fits, with nothing saved by blosc2."""
@@ -123,14 +126,6 @@ class Storage:
             rule = f"history may take {_giga(needed)} there"
             remedy = "use more checkpoint_segments, storage_compression=True, or fewer shots a call"
             raise StorageError(argument, what, rule, remedy)
-
-
-def coded_bytes(compression: Compression | None, values: int, real: str) -> int:
-    """What so many values take at most; what blosc2 saves of it is not known beforehand."""
-    each = np.dtype(real).itemsize
-    coding = compression.quantiser if compression else "none"
-    codes = np.dtype(CODES[coding]).itemsize if coding in CODES else each
-    return values * codes + scale_count(coding, values) * each
 
 
 def free_memory() -> int | None:

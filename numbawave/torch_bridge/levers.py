@@ -15,8 +15,8 @@ from numbawave.engine.run import Run
 from numbawave.engine.setup import Setup
 from numbawave.errors import InvalidTypeError, InvalidValueError
 from numbawave.grid.domain import Box, Domain
-from numbawave.history.codecs.compression import Compression
-from numbawave.history.storage import Storage, coded_bytes
+from numbawave.history.codecs.compression import Compression, coded_bytes
+from numbawave.history.storage import Storage
 from numbawave.torch_bridge.arrays import numpy_view
 from numbawave.torch_bridge.options import Options
 

@@ -58,9 +58,9 @@ class DeviceLane:
         self.device, self.stream = device, torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._pinned: dict[int, torch.Tensor] = {}
 
-    def staged(self, array: torch.Tensor) -> NDArray[Any]:
+    def staged(self, array: torch.Tensor, times: int) -> NDArray[Any]:
         """See ``Lane``."""
-        pinned = torch.empty(array.shape, dtype=array.dtype, pin_memory=True)
+        pinned = torch.empty(times * array.numel(), dtype=array.dtype, pin_memory=True)
         self._pinned[pinned.data_ptr()] = pinned
         return pinned.numpy()
 

@@ -61,8 +61,9 @@ CODED += [Storage(mode, compression=Compression(coding, codec)) for mode, coding
 
 
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of two slots and pieces of few values, so that small runs have many."""
+    """Parts of a slot and pieces of few values, so that small runs have many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(parts, "RING_BYTES", 1)
     monkeypatch.setattr(media, "COPIED_BYTES", 1000)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 1000)
 
@@ -97,9 +98,13 @@ CODINGS += [(Case("scalar", 1, backend="cuda", shape=(9,), steps=5, shots=1), st
     ("case", "storage"),
     [pytest.param(c, s, marks=[pytest.mark.gpu] * (c.backend == "cuda"), id=f"{c}-{s}") for c, s in CODINGS],
 )
-def test_a_coding_has_the_same_error_everywhere(case: Case, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", [1, 2**20], ids=["slot", "slots"])
+def test_a_coding_has_the_same_error_everywhere(
+    case: Case, storage: Storage, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is lost is lost by the quantiser: neither the place nor blosc2 nor segments change a bit after it."""
     small(monkeypatch)
+    monkeypatch.setattr(parts, "PART_BYTES", part)
     assert storage.compression is not None
     exact = Experiment(case)
     bare = Experiment(replace(case, storage=Storage("device", compression=Compression(storage.compression.coding))))

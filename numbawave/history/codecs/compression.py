@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
+from numbawave.codegen.coding import CODES, scale_count
 from numbawave.errors import InvalidValueError
 
 Coding = Literal["none", "bf16", "int8"]
@@ -158,3 +159,11 @@ def _chosen(tolerance: float | None) -> Coding:
     """The smallest coding that is sure to meet a tolerance."""
     order: tuple[Coding, ...] = ("int8", "bf16", "none")
     return next(coding for coding in order if tolerance is None or ERRORS[coding] <= tolerance)
+
+
+def coded_bytes(compression: Compression | None, values: int, real: str) -> int:
+    """What so many values take at most; what blosc2 saves of it is not known beforehand."""
+    each = np.dtype(real).itemsize
+    coding = compression.quantiser if compression else "none"
+    codes = np.dtype(CODES[coding]).itemsize if coding in CODES else each
+    return values * codes + scale_count(coding, values) * each

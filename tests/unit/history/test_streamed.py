@@ -2,19 +2,22 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from numbawave.engine.space import HostMemory
+from numbawave.engine.space import Copy, Done, HostMemory, Lane
 from numbawave.history import parts
 from numbawave.history.base import Slots, Walk
 from numbawave.history.codecs.compression import Compression
 from numbawave.history.media import Rooms
 from numbawave.history.shelf import Shelf
 from numbawave.history.streamed import Streamed
+
+REAL = np.dtype("float64")
+HERE = HostMemory(REAL)
 
 SIZE = 130
 """Values of a slot: blocks of codes end within it."""
@@ -43,14 +46,61 @@ class Slow(Shelf):
             raise ZeroDivisionError(what)
 
 
-def store(monkeypatch: pytest.MonkeyPatch, most: int, stride: int = 1, coding: str | None = None) -> Streamed:
-    """A store on the slow shelf, in parts of two slots."""
+class Beside(Done):
+    """A lane whose copies on the host are others than the run's own arrays, as on a device; it does all at once."""
+
+    def staged(self, array: Any, times: int) -> Any:
+        """See ``Lane``."""
+        return np.full(times * array.size, 98, array.dtype)
+
+    def out(self, copies: Sequence[Copy]) -> Done:
+        """See ``Lane``."""
+        for array, staged, start in copies:
+            staged[start : start + array.size] = array
+        return self
+
+    def back(self, copies: Sequence[Copy], after: Any) -> Done:
+        """See ``Lane``."""
+        for array, staged, start in copies:
+            array[...] = staged[start : start + array.size]
+        return self
+
+
+class Apart(HostMemory):
+    """Memory of the host beside which there is other memory, as beside a device's."""
+
+    def lane(self) -> Lane:
+        """See ``Space``."""
+        return Beside()
+
+
+Sizes = tuple[int, int, int]
+SIZES: dict[str, Sizes] = {
+    "slot by slot": (1, 1, 1),
+    "slots at once": (2**20, 1, 2**20),
+    "parts in turn": (2**20, 2 * 8 * SIZE, 1),
+    "loads": (1, 1, 2**20),
+    "loads of parts": (900, 1, 2**20),
+}
+"""Bytes of a part, of the ring, of a load."""
+
+
+def store(
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    stride: int = 1,
+    coding: str | None = None,
+    sizes: Sizes = (1, 2**20, 1),
+    space: HostMemory = HERE,
+) -> Streamed:
+    """A store on the slow shelf, in parts of a slot unless said otherwise."""
     from numbawave.backends.coding_cpu import CpuCoder
 
-    monkeypatch.setattr(parts, "PART_BYTES", 1)
-    slots, space = Slots((1, 1, SIZE), "float64", most, stride), HostMemory(np.dtype("float64"))
+    for name, size in zip(("PART_BYTES", "RING_BYTES", "LOAD_BYTES"), sizes, strict=True):
+        monkeypatch.setattr(parts, name, size)
+    slots = Slots((1, 1, SIZE), "float64", most, stride)
     compression = Compression(coding, None) if coding else None  # type: ignore[arg-type]
-    needs = {need.name: need for need in Streamed.buffers(slots, compression, on_device=False)}
+    needs = {need.name: need for need in Streamed.buffers(slots, compression, space.device is not None)}
 
     def make(name: str) -> Any:
         return np.full(needs[name].shape, 99, needs[name].dtype)
@@ -92,13 +142,15 @@ ERRORS = {None: 0.0, "bf16": 4 * 2.0**-8, "int8": 4 / 254}
 
 @pytest.mark.parametrize("coding", ERRORS)
 @pytest.mark.parametrize(
-    ("first", "last", "stride"), [(0, 13, 1), (5, 18, 1), (3, 4, 1), (7, 30, 3), (1, 12, 5), (4, 6, 7)]
+    ("first", "last", "stride"), [(0, 13, 1), (5, 18, 1), (3, 4, 1), (7, 30, 3), (1, 12, 5), (4, 6, 7), (3, 42, 1)]
 )
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("space", [HERE, Apart(REAL, 0)], ids=["here", "apart"])
 def test_steps_find_what_they_left(
-    first: int, last: int, stride: int, coding: str | None, monkeypatch: pytest.MonkeyPatch
+    space: HostMemory, sizes: str, first: int, last: int, stride: int, coding: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = [step for step in range(first, last) if step % stride == 0]
-    found = store(monkeypatch, max(1, len(kept)), stride, coding)
+    found = store(monkeypatch, max(1, len(kept)), stride, coding, SIZES[sizes], space)
     write, read, seen = walks(found, ERRORS[coding])
     for _ in range(2):
         found.write(first, last, write)

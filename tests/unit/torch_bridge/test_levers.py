@@ -64,8 +64,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of two slots and pieces of few values, so that small runs have many."""
+    """Parts of a slot and pieces of few values, so that small runs have many."""
     monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(parts, "RING_BYTES", 1)
     monkeypatch.setattr(media, "COPIED_BYTES", 1000)
     monkeypatch.setattr(shelf, "COMPRESSED_BYTES", 1000)
 
@@ -333,7 +334,7 @@ HISTORY = NT * 2 * 6 * 9 * 8
             {"gradient_mask": np.eye(4, 5) * 4 > np.arange(5)},
             ("full", "device", "", NT * 2 * 6 * 5 * 8, NT * 2 * 6 * 5 * 8),
         ),
-        (LOSSY["int8"], ("full", "device", Compression().error, HISTORY, HISTORY // 8 + 4 * 4 * 8)),
+        (LOSSY["int8"], ("full", "device", Compression().error, HISTORY, HISTORY // 8 + 8 * 2 * 8)),
         (
             {"storage_compression": "bf16", "storage_mode": "disk"},
             ("full", "disk", Compression("bf16").error, HISTORY, None),
